@@ -1,0 +1,1 @@
+"""The door to Kubernetes: the only importer of kubernetes_asyncio."""

@@ -1,0 +1,110 @@
+"""Every string that crosses a process or API boundary, with who writes and who reads it.
+
+Manifests, policies and documents are tested against these names, so that renaming one is one
+edit plus generated files.
+"""
+
+from typing import Final
+
+GROUP: Final = "gpu.cozystack.io"
+"""Group of the stored kinds, and the prefix of our labels, annotations and finalizers."""
+
+VERSION: Final = "v1alpha1"
+"""The one version of both groups."""
+
+GROUP_VERSION: Final = f"{GROUP}/{VERSION}"
+"""apiVersion of GPUClass, GPUClaim and GPUSystem."""
+
+CATALOG_GROUP: Final = f"catalog.{GROUP}"
+"""Group of the served kinds. A group of its own: an APIService claims a whole group and version,
+so sharing one with the stored kinds would hide them."""
+
+CATALOG_GROUP_VERSION: Final = f"{CATALOG_GROUP}/{VERSION}"
+"""apiVersion of GPUClassOption."""
+
+CATEGORY: Final = "cozygpu"
+"""Category of all our kinds (`kubectl get cozygpu`). Never `all`, which people delete by."""
+
+# Kinds and resources. (kind, plural, short name)
+KIND_CLASS: Final = "GPUClass"
+KIND_CLAIM: Final = "GPUClaim"
+KIND_SYSTEM: Final = "GPUSystem"
+KIND_OPTION: Final = "GPUClassOption"
+RESOURCE_CLASSES: Final = "gpuclasses"
+RESOURCE_CLAIMS: Final = "gpuclaims"
+RESOURCE_SYSTEMS: Final = "gpusystems"
+RESOURCE_OPTIONS: Final = "gpuclassoptions"
+SINGULAR_OPTION: Final = "gpuclassoption"
+SHORT_CLASSES: Final = "gpucls"
+SHORT_CLAIMS: Final = "gpuclm"
+SHORT_SYSTEMS: Final = "gpusys"
+SHORT_OPTIONS: Final = "gpuopt"
+
+SYSTEM_NAME: Final = "default"
+"""The one GPUSystem. Written by the binder, read by policies."""
+
+ANNOTATION_CLASSES: Final = f"{GROUP}/classes"
+"""On a VM template or VMI: JSON array of `{"className", "count"}`. Written by tenants."""
+
+ANNOTATION_CLAIMS: Final = f"{GROUP}/claims"
+"""On a VM template or VMI: JSON array of claim names. Written by tenants."""
+
+ANNOTATION_ATTACHMENTS: Final = f"{GROUP}/attachments"
+"""On a VMI: the record of admission. Written by the VMI webhook only, read by the binder."""
+
+ANNOTATION_LAUNCHER: Final = f"{GROUP}/launcher"
+"""On a pod: the uid of the VMI whose launcher it is. Written by the pod webhook only."""
+
+GATE: Final = f"{GROUP}/claims"
+"""Scheduling gate of a launcher. Added by the pod webhook, removed by the binder."""
+
+LABEL_TEMPLATE: Final = f"{GROUP}/template"
+"""On a GPUClaim, `"true"`: made by the binder for a VMI's class entry."""
+
+LABEL_ENTITLEMENT: Final = f"{GROUP}/vgpu"
+"""On a namespace: `entitled` or `denied`. Written by trusted groups."""
+
+ENTITLED: Final = "entitled"
+"""The one value of the entitlement label that grants."""
+
+FINALIZER_CLAIM: Final = f"{GROUP}/claim"
+"""On a GPUClaim while its units may be held by a pod. The binder's."""
+
+FINALIZER_CLASS: Final = f"{GROUP}/class-in-use"
+"""On a GPUClass while claims of it exist. The binder's."""
+
+CLASS_KEY_SUFFIX: Final = f".gpuclass.{GROUP}/units"
+"""Budget key of a class: `<class>` plus this, in a ResourceQuota's hard limits."""
+
+QUOTA_ALLOCATED: Final = "tenant-quota-allocated"
+"""ResourceQuota that Cozystack derives from the others. Neither read nor written by us."""
+
+NAMESPACE: Final = "cozy-gpu"
+"""Where our processes, our settings and licence secrets live."""
+
+SETTINGS_NAME: Final = "gpu-settings"
+"""ConfigMap with the settings, in our namespace. Written by the hoster."""
+
+SERVICE_APISERVER: Final = "gpu-apiserver"
+"""Service of the catalog and the webhooks, in our namespace."""
+
+KUBEVIRT_NAMESPACE: Final = "cozy-kubevirt"
+"""Where KubeVirt is installed unless the settings say otherwise."""
+
+TENANT_PREFIX: Final = "tenant-"
+"""A namespace of this prefix and a non-empty rest is a tenant's."""
+
+TENANT_ROOT: Final = "tenant-root"
+"""The tenant at the top of the tree."""
+
+LABEL_KUBEVIRT_SCHEDULABLE: Final = "kubevirt.io/schedulable"
+"""On a node: `"true"` where KubeVirt runs VMs. Written by virt-handler and its node controller."""
+
+LABEL_MIGRATION_JOB: Final = "kubevirt.io/migrationJobUID"
+"""On a pod: the uid of the migration it is the target of. Written by virt-controller."""
+
+LIMIT_UNITS: Final = 1024
+"""The most units of a VM, over all its entries and claims, and of one claim."""
+
+INT32_MAX: Final = 2_147_483_647
+"""Counts are int32 (Kubernetes API conventions); larger figures show as this."""
