@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -47,3 +49,49 @@ class Reason(StrEnum):
 
 PRECEDENCE: dict[Reason, int] = {reason: rank for rank, reason in enumerate(Reason)}
 """Rank of each reason, the most severe first (0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers that a message may quote, in units; None is not shown or not known.
+
+    `largest` is the most units that can be had together, `limit` what a VM may have at most.
+    """
+
+    free: int | None = None
+    largest: int | None = None
+    remaining: int | None = None
+    max_count: int | None = None
+    limit: int | None = None
+
+
+TEMPLATES: dict[Reason, str] = {
+    Reason.DISABLED: "GPUs are switched off on this platform",
+    Reason.TOO_MANY_UNITS: "a VM has at most {limit} units",
+    Reason.INPUTS_UNREADABLE: "the cluster cannot be read fully at the moment",
+    Reason.NOT_OFFERED: "claims are not offered on this platform; name the class on a VM instead",
+    Reason.CLASS_CONFLICT: "another class names the same device, which the platform must mend",
+    Reason.NOT_PERMITTED: "virtual machines are not permitted to use this device",
+    Reason.CLASS_CLOSED: "the class takes no new orders",
+    Reason.NOT_ENTITLED: "this tenant is not entitled to the class",
+    Reason.MAX_COUNT_EXCEEDED: "an order of this class has at most {max_count} units",
+    Reason.BUDGET_EXCEEDED: "this tenant's budget has {remaining} left",
+    Reason.NO_CAPACITY: "{free} free",
+    Reason.SET_DOES_NOT_FIT_ONE_NODE: "at most {largest} can be had together",
+}
+"""One text per reason; the words are for tenants: they count units and name no node."""
+
+
+def explain(reasons: Iterable[Reason], figures: Figures) -> str:
+    """What limits, as one line: the reasons in the order given, then the free units if shown."""
+    numbers = {
+        "free": "none" if figures.free in (0, None) else figures.free,
+        "largest": figures.largest,
+        "remaining": figures.remaining,
+        "max_count": figures.max_count,
+        "limit": figures.limit,
+    }
+    named = list(reasons)
+    if figures.free is not None and Reason.NO_CAPACITY not in named:
+        named.append(Reason.NO_CAPACITY)
+    return ", ".join(TEMPLATES[reason].format(**numbers) for reason in named)

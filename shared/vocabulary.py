@@ -40,6 +40,9 @@ SHORT_CLAIMS: Final = "gpuclm"
 SHORT_SYSTEMS: Final = "gpusys"
 SHORT_OPTIONS: Final = "gpuopt"
 
+RESOURCE_QUOTAS: Final = "resourcequotas"
+"""Kubernetes' resource of quotas: the collection that budgets are read from."""
+
 SYSTEM_NAME: Final = "default"
 """The one GPUSystem. Written by the binder, read by policies."""
 

@@ -1,0 +1,215 @@
+"""Budgets: pools, carve-outs, and what is left for a tenant and a key (rules 4.4 and 4.5).
+
+A key is the class's (`<class>.gpuclass.gpu.cozystack.io/units`) or the device's (the resource
+name). Both have a ledger of the same shape: what each namespace may use, and what it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from shared.core.model import Quota
+from shared.core.tenants import Tenants, is_within
+from shared.core.terms import LimitingLevel
+from shared.vocabulary import CLASS_KEY_SUFFIX, QUOTA_ALLOCATED
+
+_SPELLINGS = ("requests.", "limits.")
+
+
+def class_key(class_name: str) -> str:
+    """The budget key of a class."""
+    return class_name + CLASS_KEY_SUFFIX
+
+
+def declared(quotas: Iterable[Quota]) -> dict[str, int]:
+    """The hard limit of each key that the quotas of one namespace declare.
+
+    `requests.<key>`, `limits.<key>` and `<key>` are one key; the smallest counts. Cozystack's
+    own derived quota and quotas with scopes declare nothing. Native resources are no keys of
+    ours and are left out.
+    """
+    hard: dict[str, int] = {}
+    for quota in quotas:
+        if quota.scoped or quota.name == QUOTA_ALLOCATED:
+            continue
+        for name, units in quota.hard.items():
+            key = name
+            for spelling in _SPELLINGS:
+                key = key.removeprefix(spelling) if key == name else key
+            if "/" in key:
+                hard[key] = min(units, hard.get(key, units))
+    return hard
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What a budget leaves: `units` may be negative inside, where more is used than allowed.
+
+    `hard` and `used` are the namespace's own, and only set where the limit is its own: an
+    ancestor's figures sum up other tenants. `used` is what is in use in the namespace's pool
+    and handed down to child tenants with budgets of their own, or in use in its whole subtree,
+    whichever is more, so that `units` = `hard` - `used`.
+    """
+
+    units: int
+    level: LimitingLevel
+    hard: int | None = None
+    used: int | None = None
+
+
+def smaller(one: Remaining | None, other: Remaining | None) -> Remaining | None:
+    """The budget that leaves less; None is unlimited, a tie is the namespace's own."""
+    if one is None or other is None:
+        return other if one is None else one
+    if one.units != other.units:
+        return one if one.units < other.units else other
+    return other if other.level is LimitingLevel.SELF and one.level is not other.level else one
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """One key's limits and use, with the sums that follow from them.
+
+    `pool_use` and `subtree_use` are kept for declaring namespaces only; `carved` is what a
+    pool's topmost declaring descendants took out of it. The sums are rebuilt when a namespace
+    starts or ceases to declare, or the tree changes; a change of use moves them by its amount.
+    """
+
+    hard: dict[str, int] = field(default_factory=dict)
+    use: dict[str, int] = field(default_factory=dict)
+    pool_use: dict[str, int] = field(default_factory=dict)
+    subtree_use: dict[str, int] = field(default_factory=dict)
+    carved: dict[str, int] = field(default_factory=dict)
+    stale: bool = False
+
+    def declaring(self, line: tuple[str, ...]) -> Iterator[str]:
+        """Those of a line that declare the key, nearest first."""
+        return (name for name in line if name in self.hard)
+
+    def count(self, line: tuple[str, ...], units: int) -> None:
+        """Add use (or take it away) at the start of the line."""
+        for index, name in enumerate(self.declaring(line)):
+            if index == 0:
+                self.pool_use[name] = self.pool_use.get(name, 0) + units
+            self.subtree_use[name] = self.subtree_use.get(name, 0) + units
+
+    def carve(self, line: tuple[str, ...], units: int) -> None:
+        """Add what the start of the line takes out of the pool above it."""
+        above = next(self.declaring(line[1:]), None)
+        if above is not None:
+            self.carved[above] = self.carved.get(above, 0) + units
+
+
+class Budgets:
+    """All ledgers. Costs of a change: the depth of the tree, but for a change of who declares."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
+        self._ledgers: dict[str, _Ledger] = {}
+        self._keys: dict[str, set[str]] = {}
+        """Keys that a namespace declares or uses."""
+
+    def keys_of(self, namespace: str) -> set[str]:
+        """Keys that a namespace declares or uses."""
+        return set(self._keys.get(namespace, ()))
+
+    def keys_within(self, namespace: str) -> set[str]:
+        """Keys that a namespace or one below it declares or uses."""
+        return {
+            key for name, keys in self._keys.items() if is_within(name, namespace) for key in keys
+        }
+
+    def top(self, namespace: str, key: str) -> str | None:
+        """The topmost of the line that declares a key: what changes here is felt below it."""
+        ledger = self._ledgers.get(key)
+        if ledger is None:
+            return None
+        top = None
+        for name in ledger.declaring(self._tenants.line(namespace)):
+            top = name
+        return top
+
+    def declare(self, namespace: str, hard: Mapping[str, int]) -> set[str]:
+        """The namespace declares exactly this now. Returns the keys that changed."""
+        before = {
+            key: self._ledgers[key].hard[namespace]
+            for key in self._keys.get(namespace, ())
+            if namespace in self._ledgers[key].hard
+        }
+        changed = {key for key in before.keys() | hard.keys() if before.get(key) != hard.get(key)}
+        for key in changed:
+            ledger = self._ledgers.setdefault(key, _Ledger())
+            if key in before and key in hard:
+                if not ledger.stale:
+                    line = self._tenants.line(namespace)
+                    ledger.carve(line, hard[key] - before[key])
+                ledger.hard[namespace] = hard[key]
+                continue
+            ledger.stale = True
+            if key in hard:
+                ledger.hard[namespace] = hard[key]
+            else:
+                del ledger.hard[namespace]
+            self._note(namespace, key)
+        return changed
+
+    def use(self, namespace: str, key: str, units: int) -> None:
+        """Count units of use more (or fewer, where negative)."""
+        ledger = self._ledgers.setdefault(key, _Ledger())
+        used = ledger.use.get(namespace, 0) + units
+        if used:
+            ledger.use[namespace] = used
+        else:
+            ledger.use.pop(namespace, None)
+        if not ledger.stale:
+            ledger.count(self._tenants.line(namespace), units)
+        self._note(namespace, key)
+
+    def moved(self, namespace: str) -> None:
+        """The namespace came or went: what lines through it decide is summed up anew."""
+        for key in self.keys_within(namespace):
+            self._ledgers[key].stale = True
+
+    def remaining(self, namespace: str, key: str) -> Remaining | None:
+        """What is left of one key in a namespace; None where no level declares it."""
+        ledger = self._ledgers.get(key)
+        if ledger is None:
+            return None
+        if ledger.stale:
+            self._rebuild(ledger)
+        least: Remaining | None = None
+        for index, name in enumerate(ledger.declaring(self._tenants.line(namespace))):
+            used = ledger.subtree_use.get(name, 0)
+            if index == 0:
+                used = max(used, ledger.carved.get(name, 0) + ledger.pool_use.get(name, 0))
+            hard = ledger.hard[name]
+            if name == namespace:
+                here = Remaining(hard - used, LimitingLevel.SELF, hard, used)
+            else:
+                here = Remaining(hard - used, LimitingLevel.ANCESTOR)
+            least = smaller(least, here)
+        return least
+
+    def _note(self, namespace: str, key: str) -> None:
+        """Keep the index of keys by namespace, and drop what is empty."""
+        ledger = self._ledgers[key]
+        if namespace in ledger.hard or namespace in ledger.use:
+            self._keys.setdefault(namespace, set()).add(key)
+            return
+        keys = self._keys.get(namespace, set())
+        keys.discard(key)
+        if not keys:
+            self._keys.pop(namespace, None)
+        if not ledger.hard and not ledger.use:
+            del self._ledgers[key]
+
+    def _rebuild(self, ledger: _Ledger) -> None:
+        ledger.stale = False
+        ledger.pool_use.clear()
+        ledger.subtree_use.clear()
+        ledger.carved.clear()
+        for name, units in ledger.use.items():
+            ledger.count(self._tenants.line(name), units)
+        for name, units in ledger.hard.items():
+            ledger.carve(self._tenants.line(name), units)

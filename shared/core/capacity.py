@@ -1,0 +1,142 @@
+"""Capacity of a class: per node, then summed (rules 3.1 and 4.6). Units, never negative."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shared.core.model import Node, Taint, Toleration
+from shared.vocabulary import LABEL_KUBEVIRT_SCHEDULABLE
+
+_JUDGED_AS_STATE = frozenset(
+    {
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    }
+)
+"""Taints that only say again what the cordon and the Ready condition say (rule 7.11)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """Units of one resource on one node: allocatable, booked by claims, held outside them."""
+
+    total: int = 0
+    bound: int = 0
+    outside: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Units of a class; total = bound + outside + unavailable + free - overbooked."""
+
+    total: int = 0
+    bound: int = 0
+    outside: int = 0
+    unavailable: int = 0
+    free: int = 0
+    overbooked: int = 0
+    largest_set: int = 0
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration matches a taint, as Kubernetes decides it."""
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    # An empty key is only valid with Exists; anything but Exists compares the values.
+    return toleration.key != "" and toleration.value == taint.value
+
+
+def takes_new_pods(node: Node, tolerations: Iterable[Toleration]) -> bool:
+    """Whether a node takes a new GPU pod with these tolerations.
+
+    Not when cordoned, not ready, not schedulable for KubeVirt, or under a taint that keeps pods
+    out (PreferNoSchedule keeps nobody out).
+    """
+    if node.unschedulable or not node.ready:
+        return False
+    if node.labels.get(LABEL_KUBEVIRT_SCHEDULABLE) != "true":
+        return False
+    tolerations = tuple(tolerations)
+    return all(
+        taint.key in _JUDGED_AS_STATE
+        or taint.effect == "PreferNoSchedule"
+        or any(tolerates(toleration, taint) for toleration in tolerations)
+        for taint in node.taints
+    )
+
+
+def on_node(stock: Stock, *, takes_pods: bool) -> Capacity:
+    """The capacity of one node: what is left is free where new pods may go, else unavailable."""
+    left = stock.total - stock.bound - stock.outside
+    rest = max(0, left)
+    free = rest if takes_pods else 0
+    return Capacity(
+        total=stock.total,
+        bound=stock.bound,
+        outside=stock.outside,
+        unavailable=rest - free,
+        free=free,
+        overbooked=max(0, -left),
+        largest_set=free,
+    )
+
+
+@dataclass(slots=True)
+class Sum:
+    """The capacity of a class, summed over nodes and kept by differences.
+
+    `largest_set` is the most free units on one node; how many nodes have each number is
+    counted, so that it is found again when the best node fills up.
+    """
+
+    nodes: dict[str, Capacity] = field(default_factory=dict)
+    _total: int = 0
+    _bound: int = 0
+    _outside: int = 0
+    _unavailable: int = 0
+    _free: int = 0
+    _overbooked: int = 0
+    _with_free: Counter[int] = field(default_factory=Counter)
+
+    def put(self, node: str, capacity: Capacity | None) -> bool:
+        """A node's capacity is this now (None: it has none). Returns whether that is a change."""
+        before = self.nodes.get(node)
+        if before == capacity:
+            return False
+        if before is not None:
+            del self.nodes[node]
+            self._add(before, -1)
+        if capacity is not None:
+            self.nodes[node] = capacity
+            self._add(capacity, 1)
+        return True
+
+    def capacity(self) -> Capacity:
+        """The sum as it stands."""
+        return Capacity(
+            total=self._total,
+            bound=self._bound,
+            outside=self._outside,
+            unavailable=self._unavailable,
+            free=self._free,
+            overbooked=self._overbooked,
+            largest_set=max(self._with_free, default=0),
+        )
+
+    def _add(self, capacity: Capacity, sign: int) -> None:
+        self._total += sign * capacity.total
+        self._bound += sign * capacity.bound
+        self._outside += sign * capacity.outside
+        self._unavailable += sign * capacity.unavailable
+        self._free += sign * capacity.free
+        self._overbooked += sign * capacity.overbooked
+        self._with_free[capacity.free] += sign
+        if not self._with_free[capacity.free]:
+            del self._with_free[capacity.free]
