@@ -1,0 +1,181 @@
+"""Strategies: small clusters in which things collide often, and sequences of changes to them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from shared.core.model import (
+    Attachment,
+    Change,
+    Claim,
+    Disclosure,
+    Entitlement,
+    Gone,
+    GpuClass,
+    KubeVirt,
+    Lifecycle,
+    Namespace,
+    Node,
+    Placement,
+    Pod,
+    Put,
+    Quota,
+    RecordEntry,
+    Settings,
+    Taint,
+    Toleration,
+    Vmi,
+)
+
+RESOURCES = ("nvidia.com/A", "nvidia.com/B")
+CLASSES = ("alpha", "beta", "gamma")
+NODES = ("n1", "n2", "n3")
+NAMESPACES = (
+    "tenant-root",
+    "tenant-a",
+    "tenant-a-b",
+    "tenant-a-b-c",
+    "tenant-a-x",
+    "tenant-ab",
+    "team",
+)
+VMS = ("vm-1", "vm-2")
+VMIS = ("vmi-1", "vmi-2", "vmi-3")
+PODS = ("p1", "p2", "p3")
+
+names = st.sampled_from(NAMESPACES)
+resources = st.sampled_from(RESOURCES)
+few = st.integers(min_value=0, max_value=5)
+maybe_node = st.sampled_from(("", *NODES))
+home = dict(zip(VMIS, ("tenant-a", "tenant-a-b", "tenant-a"), strict=True))
+
+nodes = st.builds(
+    Node,
+    name=st.sampled_from(NODES),
+    allocatable=st.dictionaries(st.sampled_from((*RESOURCES, "cpu")), few),
+    labels=st.sampled_from(({}, {"kubevirt.io/schedulable": "true"})),
+    taints=st.lists(
+        st.builds(
+            Taint,
+            key=st.sampled_from(("gpu", "node.kubernetes.io/not-ready")),
+            effect=st.sampled_from(("NoSchedule", "PreferNoSchedule")),
+        ),
+        max_size=1,
+    ).map(tuple),
+    unschedulable=st.booleans(),
+    ready=st.booleans(),
+)
+classes = st.builds(
+    GpuClass,
+    name=st.sampled_from(CLASSES),
+    resource_name=resources,
+    max_count=st.sampled_from((None, 2)),
+    entitlement=st.sampled_from(Entitlement),
+    lifecycle=st.sampled_from(Lifecycle),
+    disclosure=st.sampled_from(Disclosure),
+    tolerations=st.sampled_from(((), (Toleration(key="gpu", operator="Exists"),))),
+)
+pods = st.builds(
+    Pod,
+    namespace=st.sampled_from(("tenant-a", "tenant-a-b")),
+    name=st.sampled_from(PODS),
+    uid=st.sampled_from(PODS),
+    node_name=maybe_node,
+    requests=st.dictionaries(resources, few, max_size=2),
+    ended=st.booleans(),
+    owner=st.sampled_from(("", *VMIS)),
+    launcher_mark=st.sampled_from(("", *VMIS)),
+    pinned_to=maybe_node,
+)
+attachments = st.none() | st.builds(
+    Attachment, kind=st.just("any"), name=st.just("any"), uid=st.sampled_from((*VMS, *VMIS))
+)
+claims = st.builds(
+    Claim,
+    namespace=names,
+    name=st.sampled_from(("c1", "c2")),
+    class_name=st.sampled_from(CLASSES),
+    count=st.integers(min_value=1, max_value=4),
+    owner=st.sampled_from(("", *VMIS)),
+    resource_name=st.sampled_from(("", *RESOURCES)),
+    node_name=maybe_node,
+    attached_to=attachments,
+)
+keys = st.sampled_from(
+    (
+        *RESOURCES,
+        *(f"{name}.gpuclass.gpu.cozystack.io/units" for name in CLASSES),
+        "cpu",
+    )
+)
+quotas = st.builds(
+    Quota,
+    namespace=names,
+    name=st.sampled_from(("q1", "q2", "tenant-quota-allocated")),
+    hard=st.dictionaries(
+        st.builds(str.__add__, st.sampled_from(("", "requests.", "limits.")), keys), few
+    ),
+    scoped=st.booleans(),
+)
+namespaces = st.builds(
+    Namespace, name=names, entitlement=st.sampled_from((None, "entitled", "denied"))
+)
+vmis = st.sampled_from(VMIS).flatmap(
+    lambda uid: st.builds(
+        Vmi,
+        namespace=st.just(home[uid]),
+        name=st.just(uid),
+        uid=st.just(uid),
+        vm=st.sampled_from(("", *VMS)),
+        active_pods=st.frozensets(st.sampled_from(PODS)),
+        record=st.lists(
+            st.builds(RecordEntry, claim=st.sampled_from(("c1", "c2")))
+            | st.builds(
+                RecordEntry,
+                entry=st.just(0),
+                class_name=st.sampled_from(CLASSES),
+                resource_name=resources,
+                count=few,
+            ),
+            max_size=2,
+        ).map(tuple),
+    )
+)
+kubevirts = st.builds(
+    KubeVirt,
+    namespace=st.just("cozy-kubevirt"),
+    name=st.sampled_from(("kubevirt", "second")),
+    phase=st.sampled_from(("", "Deployed")),
+    permitted=st.none() | st.frozensets(resources),
+)
+settings = st.builds(Settings, enabled=st.booleans(), placement=st.sampled_from(Placement))
+objects = st.one_of(
+    nodes, classes, pods, claims, quotas, namespaces, vmis, kubevirts, settings, pods, claims
+)
+
+
+def _change(pair: tuple[object, bool]) -> Change:
+    value, gone = pair
+    assert not isinstance(value, tuple | bool)
+    return Gone(value) if gone else Put(value)  # type: ignore[arg-type] # one_of loses the union
+
+
+changes = st.tuples(objects, st.integers(0, 3).map(lambda n: n == 0)).map(_change)
+
+START: tuple[Change, ...] = (
+    *(Put(Namespace(name)) for name in NAMESPACES if name != "tenant-ab"),
+    Put(GpuClass("alpha", RESOURCES[0])),
+    Put(GpuClass("beta", RESOURCES[1])),
+    *(
+        Put(
+            Node(
+                name,
+                allocatable=dict.fromkeys(RESOURCES, 4),
+                labels={"kubevirt.io/schedulable": "true"},
+                ready=True,
+            )
+        )
+        for name in NODES
+    ),
+)
+"""A healthy cluster to begin with, so that changes meet something."""

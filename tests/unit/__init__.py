@@ -1,0 +1,1 @@
+"""Pure code, no process and no socket."""
