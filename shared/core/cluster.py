@@ -290,22 +290,15 @@ class ClusterState:
         dirty.touched_namespaces.add(name)
         if before is not None and namespace is not None:
             return
-        felt = self._felt_through(name)
         if namespace is None:
             self._tenants.remove(name)
         else:
             self._tenants.add(name)
         self._budgets.moved(name)
-        for key, top in felt | self._felt_through(name):
-            self._touch_budget(key, top, dirty)
-
-    def _felt_through(self, name: str) -> set[tuple[str, str]]:
-        """Keys of a namespace's subtree, each with the topmost that declares it above."""
-        return {
-            (key, top)
-            for key in self._budgets.keys_within(name)
-            if (top := self._budgets.top(name, key)) is not None
-        }
+        for key in self._budgets.keys_within(name):
+            top = self._budgets.top(name, key)
+            if top is not None:
+                self._touch_budget(key, top, dirty)
 
     def _vmi(self, uid: str, vmi: Vmi | None, dirty: _Dirty) -> None:
         before = _store(self.vmis, uid, vmi)

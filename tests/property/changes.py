@@ -75,32 +75,42 @@ classes = st.builds(
     disclosure=st.sampled_from(Disclosure),
     tolerations=st.sampled_from(((), (Toleration(key="gpu", operator="Exists"),))),
 )
-pods = st.builds(
-    Pod,
-    namespace=st.sampled_from(("tenant-a", "tenant-a-b")),
-    name=st.sampled_from(PODS),
-    uid=st.sampled_from(PODS),
-    node_name=maybe_node,
-    requests=st.dictionaries(resources, few, max_size=2),
-    ended=st.booleans(),
-    owner=st.sampled_from(("", *VMIS)),
-    launcher_mark=st.sampled_from(("", *VMIS)),
-    pinned_to=maybe_node,
+vmi_uids = st.sampled_from(VMIS)
+"""Most pods and claims below are of one of these VMs, so that launchers and sets come about."""
+some_units = st.dictionaries(resources, st.integers(1, 4), min_size=1, max_size=2)
+pods = vmi_uids.flatmap(
+    lambda uid: st.sampled_from(PODS).flatmap(
+        lambda name: st.builds(
+            Pod,
+            namespace=st.just(home[uid]),
+            name=st.just(name),
+            uid=st.just(name),
+            node_name=maybe_node,
+            requests=some_units,
+            ended=st.sampled_from((False, False, False, True)),
+            owner=st.sampled_from((uid, uid, uid, "")),
+            launcher_mark=st.sampled_from((uid, uid, uid, "")),
+            pinned_to=maybe_node,
+        )
+    )
 )
-attachments = st.none() | st.builds(
-    Attachment, kind=st.just("any"), name=st.just("any"), uid=st.sampled_from((*VMS, *VMIS))
+claims = vmi_uids.flatmap(
+    lambda uid: st.builds(
+        Claim,
+        namespace=st.sampled_from((home[uid], home[uid], "tenant-root")),
+        name=st.sampled_from(("c1", "c2")),
+        class_name=st.sampled_from(CLASSES),
+        count=st.integers(min_value=1, max_value=3),
+        owner=st.sampled_from(("", "", uid)),
+        resource_name=st.sampled_from(("", *RESOURCES)),
+        node_name=maybe_node,
+        attached_to=st.none()
+        | st.builds(
+            Attachment, kind=st.just("any"), name=st.just("any"), uid=st.sampled_from((*VMS, uid))
+        ),
+    )
 )
-claims = st.builds(
-    Claim,
-    namespace=names,
-    name=st.sampled_from(("c1", "c2")),
-    class_name=st.sampled_from(CLASSES),
-    count=st.integers(min_value=1, max_value=4),
-    owner=st.sampled_from(("", *VMIS)),
-    resource_name=st.sampled_from(("", *RESOURCES)),
-    node_name=maybe_node,
-    attached_to=attachments,
-)
+ALPHA = "alpha.gpuclass.gpu.cozystack.io/units"
 keys = st.sampled_from(
     (
         *RESOURCES,
@@ -112,10 +122,16 @@ quotas = st.builds(
     Quota,
     namespace=names,
     name=st.sampled_from(("q1", "q2", "tenant-quota-allocated")),
-    hard=st.dictionaries(
-        st.builds(str.__add__, st.sampled_from(("", "requests.", "limits.")), keys), few
+    hard=st.builds(
+        lambda units, others: {RESOURCES[0]: units, **others},
+        st.integers(0, 12),
+        st.dictionaries(
+            st.builds(str.__add__, st.sampled_from(("", "requests.", "limits.")), keys),
+            st.integers(0, 12),
+            max_size=2,
+        ),
     ),
-    scoped=st.booleans(),
+    scoped=st.sampled_from((False, False, False, True)),
 )
 namespaces = st.builds(
     Namespace, name=names, entitlement=st.sampled_from((None, "entitled", "denied"))
@@ -127,7 +143,7 @@ vmis = st.sampled_from(VMIS).flatmap(
         name=st.just(uid),
         uid=st.just(uid),
         vm=st.sampled_from(("", *VMS)),
-        active_pods=st.frozensets(st.sampled_from(PODS)),
+        active_pods=st.just(frozenset(PODS)) | st.frozensets(st.sampled_from(PODS)),
         record=st.lists(
             st.builds(RecordEntry, claim=st.sampled_from(("c1", "c2")))
             | st.builds(
@@ -150,7 +166,18 @@ kubevirts = st.builds(
 )
 settings = st.builds(Settings, enabled=st.booleans(), placement=st.sampled_from(Placement))
 objects = st.one_of(
-    nodes, classes, pods, claims, quotas, namespaces, vmis, kubevirts, settings, pods, claims
+    pods,
+    pods,
+    claims,
+    claims,
+    vmis,
+    quotas,
+    quotas,
+    namespaces,
+    classes,
+    nodes,
+    kubevirts,
+    settings,
 )
 
 
@@ -170,12 +197,34 @@ START: tuple[Change, ...] = (
         Put(
             Node(
                 name,
-                allocatable=dict.fromkeys(RESOURCES, 4),
+                allocatable=dict.fromkeys(RESOURCES, 6),
                 labels={"kubevirt.io/schedulable": "true"},
                 ready=True,
             )
         )
         for name in NODES
     ),
+    Put(Quota("tenant-root", "q1", {RESOURCES[0]: 30, ALPHA: 40})),
+    Put(Quota("tenant-a", "q1", {RESOURCES[0]: 12, RESOURCES[1]: 9, ALPHA: 6})),
+    Put(Quota("tenant-a-b-c", "q1", {RESOURCES[0]: 3})),
+    *(Put(Vmi(home[uid], uid, uid, VMS[0], frozenset(PODS))) for uid in VMIS[:2]),
+    Put(
+        Vmi(
+            home[VMIS[2]],
+            VMIS[2],
+            VMIS[2],
+            active_pods=frozenset(PODS),
+            record=(
+                RecordEntry(claim="c1"),
+                RecordEntry("", 0, "alpha", RESOURCES[0], 2),
+            ),
+        )
+    ),
+    *(
+        Put(Pod(home[uid], name, name, "n1", {RESOURCES[0]: 2}, owner=uid, launcher_mark=uid))
+        for uid, name in zip(VMIS, PODS, strict=True)
+    ),
+    Put(Claim(home[VMIS[0]], "c1", "alpha", 1, resource_name=RESOURCES[0], node_name="n1")),
+    Put(Claim(home[VMIS[1]], "c2", "alpha", 2, owner=VMIS[1], node_name="n1")),
 )
-"""A healthy cluster to begin with, so that changes meet something."""
+"""A cluster with running VMs to begin with, so that changes meet something."""

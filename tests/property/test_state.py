@@ -63,6 +63,7 @@ def test_a_state_changed_step_by_step_equals_one_computed_from_nothing(
     state = ClusterState()
     for change in (*START, *steps):
         state.apply(change)
+        figures(state)  # what is kept between changes is only put to the test when it is read
     afresh = ClusterState()
     objects = objects_of(state)
     Random(seed).shuffle(objects)
