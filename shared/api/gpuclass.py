@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, StrictInt
 
 from shared.api.base import (
-    LABEL_LENGTH,
     NAME_LENGTH,
     QUALIFIED_LENGTH,
     Count,
@@ -45,9 +44,9 @@ class Vendor(StrEnum):
 
 DisplayName = Annotated[str, Field(max_length=128)]
 Description = Annotated[str, Field(max_length=1024)]
-Memory = Annotated[str, Field(min_length=1, max_length=32)]
+Memory = Annotated[str, Field(max_length=32)]
 ResourceName = Annotated[
-    str, Field(min_length=1, max_length=QUALIFIED_LENGTH, json_schema_extra=held_to(*RESOURCE_NAME))
+    str, Field(max_length=QUALIFIED_LENGTH, json_schema_extra=held_to(*RESOURCE_NAME))
 ]
 
 
@@ -62,7 +61,7 @@ class Toleration(Model):
     operator: Literal["", "Equal", "Exists"] | None = None
     """Equal (the default) compares the value; Exists tolerates every value of the key."""
 
-    value: Annotated[str, Field(max_length=LABEL_LENGTH)] | None = None
+    value: Annotated[str, Field(max_length=NAME_LENGTH)] | None = None
     """Value of the taint, for operator Equal."""
 
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
@@ -78,7 +77,7 @@ class GuestLicense(Model):
     """A licence that guests with this class need."""
 
     secret_name: Annotated[
-        str, Field(min_length=1, max_length=NAME_LENGTH, json_schema_extra=held_to(*SECRET_NAME))
+        str, Field(max_length=NAME_LENGTH, json_schema_extra=held_to(*SECRET_NAME))
     ]
     """Name of a Secret in the namespace cozy-gpu. A copy of it is attached to each VM of the
     class as a disk with the serial GPULICENSE."""
@@ -222,9 +221,16 @@ class GPUClassList(Model):
     """GPU classes."""
 
     api_version: str = GROUP_VERSION
+    """Version of this kind: gpu.cozystack.io/v1alpha1."""
+
     kind: str = f"{KIND_CLASS}List"
+    """GPUClassList."""
+
     metadata: ListMeta
+    """Standard list metadata."""
+
     items: list[GPUClass]
+    """The classes, by name."""
 
 
 _READY: Final = '.status.conditions[?(@.type=="Ready")].status'

@@ -3,7 +3,7 @@
 They hold while our webhooks are down. Two things to know when adding one: a rule that compares
 with `oldSelf` is passed by removing the field and adding it again, so such a field must be
 required; and the API server estimates the cost beforehand from the bounds of strings and lists,
-so everything needs a bound. What is used here exists in Kubernetes 1.31 and later.
+so everything needs a bound. What is used here is in Kubernetes 1.31 and later.
 """
 
 from __future__ import annotations
@@ -11,29 +11,51 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from shared.vocabulary import CLASS_KEY_SUFFIX
+
 VALIDATIONS: Final = "x-kubernetes-validations"
+
+Rule = Mapping[str, str]
+"""One item of x-kubernetes-validations."""
 
 Extra = dict[str, Any]
 """Further members of a JSON schema."""
 
 
-def rule(expression: str, says: str) -> Mapping[str, str]:
+def rule(expression: str, *, value: str = "self", wrong: str, field: str = "") -> Rule:
     """One rule.
 
     Args:
         expression: CEL over `self` (and `oldSelf`); true where all is well.
-        says: CEL for the message: what is wrong with which value, and what would be right. The
-            API server puts the path of the field before it, but of the value often only the type.
+        value: CEL for the value that is judged, a string.
+        wrong: what is wrong with it, and what would be right; follows the value in quotes.
+        field: path of the field that is at fault, from the place of the rule, such as `.key`.
     """
-    return {"rule": expression, "messageExpression": says}
+    made: dict[str, str] = {
+        "rule": expression,
+        # The API server names the field, but before Kubernetes 1.34 of the value only its type.
+        "messageExpression": f"""'"' + {value} + '" ' + {_literal(wrong)}""",
+        # Instead of the former where a value has a line break in it.
+        "message": wrong,
+    }
+    return made | {"fieldPath": field} if field else made
 
 
-def immutable(advice: str) -> Mapping[str, str]:
+def immutable(advice: str) -> Rule:
     """A field that keeps its first value; `advice` says what to do instead."""
     return {"rule": "self == oldSelf", "message": f"is immutable: {advice}"}
 
 
-def held_to(*rules: Mapping[str, str]) -> Extra:
+def only_name(kind: str, name: str) -> Rule:
+    """A kind of which there is one object, with this name."""
+    return rule(
+        f"self.metadata.name == '{name}'",
+        value="self.metadata.name",
+        wrong=f"is no name for a {kind}: there is one, with the metadata.name {name}",
+    )
+
+
+def held_to(*rules: Rule) -> Extra:
     """The schema members for a field (or a whole model) with these rules."""
     return {VALIDATIONS: [dict(r) for r in rules]}
 
@@ -43,94 +65,111 @@ def keyed_by(key: str) -> Extra:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
+def _literal(text: str) -> str:
+    """A text as CEL writes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 ATOMIC: Final[Extra] = {"x-kubernetes-list-type": "atomic"}
 """A list that is written as a whole."""
 
 SET: Final[Extra] = {"x-kubernetes-list-type": "set"}
 """A list of scalars without duplicates."""
 
+_SUCH_AS: Final = "the extended resource that the device plugin advertises on nodes, such as"
+_NAME_PART: Final = (
+    'at most 63 letters, digits, "-", "_" or "." that begin and end with a letter or digit'
+)
+_CLASS_NAME: Final = (
+    'is no name of a GPUClass: give at most 63 lower-case letters, digits or "-" that begin and'
+    " end with a letter or digit, such as a100-80g"
+)
+
 RESOURCE_NAME: Final = (
     rule(
         "self.contains('/')",
-        "'\"' + self + '\" has no domain: give the extended resource that the device plugin"
-        " advertises on nodes, such as nvidia.com/GA102GL_A10'",
+        wrong=f"has no domain: give {_SUCH_AS} nvidia.com/GA102GL_A10",
     ),
     rule(
         "!self.contains('kubernetes.io/')",
-        "'\"' + self + '\" is a resource of Kubernetes itself: give the extended resource that the"
-        " device plugin advertises on nodes, such as nvidia.com/GA102GL_A10'",
+        wrong=f"belongs to Kubernetes itself: give {_SUCH_AS} nvidia.com/GA102GL_A10",
     ),
     rule(
         "!self.startsWith('requests.') && !self.startsWith('limits.')"
-        " && !self.endsWith('.gpuclass.gpu.cozystack.io/units')",
-        "'\"' + self + '\" is a key of a quota: give the resource itself, without requests. or"
-        " limits., such as nvidia.com/GA102GL_A10'",
+        f" && !self.endsWith('{CLASS_KEY_SUFFIX}')",
+        wrong=f"is the key of a quota: give {_SUCH_AS} nvidia.com/GA102GL_A10",
     ),
     rule(
         "!self.contains('/') || !format.qualifiedName().validate('requests.' + self).hasValue()",
-        "'\"' + self + '\" is no name of an extended resource: give a domain in lower case of at"
-        ' most 244 characters, a slash, and at most 63 letters, digits, "-", "_" or "." that'
-        " begin and end with a letter or digit, such as nvidia.com/GA102GL_A10'",
+        wrong="is no name of an extended resource: give a domain of at most 244 lower-case letters,"
+        f' digits, "-" or ".", a slash, and {_NAME_PART}, such as nvidia.com/GA102GL_A10',
     ),
 )
-"""An extended resource as Kubernetes takes it in pods and, after `requests.`, in quotas."""
+"""An extended resource as Kubernetes takes it in pods and, after `requests.`, in quotas: pinned
+to `IsExtendedResourceName` of Kubernetes by tests. Budget keys of classes look like one too."""
 
+# An exponent of many digits would cost the API server minutes in isQuantity.
 POSITIVE_QUANTITY: Final = (
     rule(
-        "isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",
-        "'\"' + self + '\" is no positive quantity: give the bytes of one unit, such as 24Gi'",
+        "self.matches('^[0-9.]+([KMGTPE]i|[kMGTPEmun]|[eE][0-9]{1,2})?$')"
+        " && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",
+        wrong="is no positive quantity: give the bytes of one unit, such as 24Gi",
     ),
 )
 
-DNS_LABEL: Final = (
-    rule(
-        "!format.dns1123Label().validate(self).hasValue()",
-        "'\"' + self + '\" is no name of a class: give at most 63 lower-case letters, digits or"
-        ' "-" that begin and end with a letter or digit, such as a100-80g\'',
-    ),
+CLASS_REFERENCE: Final = (
+    rule("!format.dns1123Label().validate(self).hasValue()", wrong=_CLASS_NAME),
 )
 
+# A name is a DNS subdomain already; to hold it to a label's format again would cost too much,
+# since a CRD cannot say how long it is at most.
 CLASS_NAME: Final = (
     rule(
-        "!format.dns1123Label().validate(self.metadata.name).hasValue()",
-        "'metadata.name \"' + self.metadata.name + '\" is no name of a class: give at most 63"
-        ' lower-case letters, digits or "-" that begin and end with a letter or digit, such as'
-        " a100-80g'",
+        "self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')",
+        value="self.metadata.name",
+        wrong=f"as metadata.name {_CLASS_NAME}",
     ),
 )
 
 SECRET_NAME: Final = (
     rule(
         "!format.dns1123Subdomain().validate(self).hasValue()",
-        "'\"' + self + '\" is no name of a Secret: give at most 253 lower-case letters, digits,"
-        ' "-" or ".", such as nvidia-license\'',
+        wrong="is no name of a Secret: give at most 253 lower-case letters, digits,"
+        ' "-" or "." that begin and end with a letter or digit, such as nvidia-license',
     ),
 )
 
 TOLERATION: Final = (
     rule(
         "!has(self.key) || self.key == '' || !format.qualifiedName().validate(self.key).hasValue()",
-        "'key \"' + self.key + '\" is no key of a taint: give an optional domain and a slash, and"
-        ' at most 63 letters, digits, "-", "_" or ".", such as nvidia.com/gpu\'',
+        value="self.key",
+        wrong=f"is no key of a taint: give {_NAME_PART}, after a domain and a slash if there is"
+        " one, such as nvidia.com/gpu",
+        field=".key",
     ),
     rule(
         "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
-        "'operator must be Exists where key is empty, which tolerates every taint'",
+        value="(has(self.operator) ? self.operator : '')",
+        wrong="must be Exists where key is empty, which tolerates every taint",
+        field=".operator",
     ),
     rule(
         "!has(self.value) || !has(self.operator) || self.operator != 'Exists' || self.value == ''",
-        "'value \"' + self.value + '\" must be empty where operator is Exists'",
+        value="self.value",
+        wrong="must be empty where operator is Exists, which tolerates every value",
+        field=".value",
     ),
     rule(
         "!has(self.value) || !format.labelValue().validate(self.value).hasValue()",
-        "'value \"' + self.value + '\" is no value of a taint: give at most 63 letters, digits,"
-        ' "-", "_" or "." that begin and end with a letter or digit\'',
+        value="self.value",
+        wrong=f"is no value of a taint: give {_NAME_PART}",
+        field=".value",
     ),
     rule(
         "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-        "'effect must be NoExecute where tolerationSeconds is set'",
+        value="(has(self.effect) ? self.effect : '')",
+        wrong="must be NoExecute where tolerationSeconds is set",
+        field=".effect",
     ),
 )
-"""As Kubernetes validates a pod's toleration."""
-
-ONLY_NAME: Final = "self.metadata.name == '{name}'"
+"""A toleration as Kubernetes takes it in a pod."""
