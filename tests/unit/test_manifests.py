@@ -1,0 +1,274 @@
+"""The manifests say what the vocabulary says, and grant no more than the rules allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shared import vocabulary as words
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+Manifest = dict[str, Any]
+
+READ = {"get", "list", "watch"}
+AGGREGATE_NATIVE = "rbac.authorization.k8s.io/aggregate-to-"
+AGGREGATE_COZYSTACK = "rbac.cozystack.io/aggregate-to-"
+
+
+def manifests_of(folder: str) -> list[Manifest]:
+    """All objects in the YAML files directly in `folder`, kustomizations left out."""
+    found: list[Manifest] = []
+    for path in sorted((MANIFESTS / folder).glob("*.yaml")):
+        if path.name == "kustomization.yaml":
+            continue
+        found.extend(
+            document
+            for document in yaml.load_all(path.read_bytes(), Loader=yaml.CSafeLoader)
+            if document is not None
+        )
+    return found
+
+
+def the(kind: str, name: str, folder: str = "base") -> Manifest:
+    """The one object of this kind and name."""
+    found = [
+        manifest
+        for manifest in manifests_of(folder)
+        if manifest["kind"] == kind and manifest["metadata"]["name"] == name
+    ]
+    assert len(found) == 1, f"{len(found)} of {kind} {name} in manifests/{folder}"
+    return found[0]
+
+
+def rights(role: str) -> set[tuple[str, str, str]]:
+    """(group, resource, verb) of every right that the ClusterRole grants."""
+    return {
+        (group, resource, verb)
+        for rule in the("ClusterRole", role)["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def reads(group: str, *resources: str) -> set[tuple[str, str, str]]:
+    return {(group, resource, verb) for resource in resources for verb in READ}
+
+
+def pod_spec() -> Manifest:
+    spec: Manifest = the("Deployment", words.SERVICE_APISERVER)["spec"]["template"]["spec"]
+    return spec
+
+
+def test_everything_lives_in_our_namespace_but_the_right_to_read_the_cluster_authorities() -> None:
+    elsewhere = [
+        (manifest["kind"], manifest["metadata"]["name"], manifest["metadata"]["namespace"])
+        for folder in ("base", "components/cert-manager", "components/network-policy")
+        for manifest in manifests_of(folder)
+        if manifest["metadata"].get("namespace", words.NAMESPACE) != words.NAMESPACE
+    ]
+    assert elsewhere == [("RoleBinding", "gpu-apiserver:authentication-reader", "kube-system")]
+    assert the("Namespace", words.NAMESPACE)["metadata"]["labels"]["cozystack.io/system"] == "true"
+
+
+def test_the_server_reads_what_the_rules_need_and_writes_nothing() -> None:
+    assert rights("gpu-apiserver") == (
+        reads("", "nodes", "pods", "namespaces", "resourcequotas")
+        | reads(words.GROUP, words.RESOURCE_CLASSES, words.RESOURCE_CLAIMS, words.RESOURCE_SYSTEMS)
+        | reads(
+            "kubevirt.io",
+            "kubevirts",
+            "virtualmachineinstances",
+            "virtualmachineinstancemigrations",
+        )
+    )
+
+
+def test_the_server_reads_one_config_map_only() -> None:
+    assert the("Role", "gpu-settings-read")["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [words.SETTINGS_NAME],
+            "verbs": ["get", "list", "watch"],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        pytest.param("gpu-apiserver", id="its own role"),
+        pytest.param("gpu-apiserver:auth-delegator", id="asking who a caller is"),
+    ],
+)
+def test_only_the_server_holds_its_rights(binding: str) -> None:
+    assert the("ClusterRoleBinding", binding)["subjects"] == [
+        {
+            "kind": "ServiceAccount",
+            "name": words.SERVICE_APISERVER,
+            "namespace": words.NAMESPACE,
+        }
+    ]
+
+
+def test_tenants_read_options_and_claims_and_order_and_give_back() -> None:
+    assert rights("cozy:gpu:view") == (
+        reads(words.CATALOG_GROUP, words.RESOURCE_OPTIONS)
+        | reads(words.GROUP, words.RESOURCE_CLAIMS)
+    )
+    assert rights("cozy:gpu:order") == {
+        (words.GROUP, words.RESOURCE_CLAIMS, "create"),
+        (words.GROUP, words.RESOURCE_CLAIMS, "delete"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "native", "cozystack"),
+    [
+        pytest.param(
+            "cozy:gpu:view",
+            {"view", "edit", "admin"},
+            {"tenant", "tenant-view", "tenant-use", "tenant-admin", "tenant-super-admin"},
+            id="everybody in a tenant sees",
+        ),
+        pytest.param(
+            "cozy:gpu:order",
+            {"edit", "admin"},
+            {"tenant", "tenant-use", "tenant-admin", "tenant-super-admin"},
+            id="whoever may only view does not order",
+        ),
+    ],
+)
+def test_rights_reach_the_roles_that_exist(
+    role: str, native: set[str], cozystack: set[str]
+) -> None:
+    want = {AGGREGATE_NATIVE + name for name in native}
+    want |= {AGGREGATE_COZYSTACK + name for name in cozystack}
+    labels = the("ClusterRole", role)["metadata"]["labels"]
+    assert {key for key, value in labels.items() if value == "true"} == want
+
+
+def test_every_authenticated_user_reads_the_classes_and_nothing_else() -> None:
+    assert rights("gpuclasses-read") == reads(words.GROUP, words.RESOURCE_CLASSES)
+    binding = the("ClusterRoleBinding", "gpuclasses-read-authenticated")
+    assert [subject["name"] for subject in binding["subjects"]] == ["system:authenticated"]
+    assert binding["roleRef"]["name"] == "gpuclasses-read"
+
+
+def test_the_api_service_is_the_catalog_below_everybody_else_and_never_skips_verification() -> None:
+    api_service = the("APIService", f"{words.VERSION}.{words.CATALOG_GROUP}", folder="apiservice")
+    assert api_service["spec"] == {
+        "group": words.CATALOG_GROUP,
+        "version": words.VERSION,
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "service": {"name": words.SERVICE_APISERVER, "namespace": words.NAMESPACE, "port": 443},
+    }
+
+
+def test_the_service_leads_to_the_named_port_of_the_servers_pods() -> None:
+    service = the("Service", words.SERVICE_APISERVER)["spec"]
+    template = the("Deployment", words.SERVICE_APISERVER)["spec"]["template"]
+    (port,) = service["ports"]
+    assert service["type"] == "ClusterIP"
+    assert service["selector"].items() <= template["metadata"]["labels"].items()
+    assert (port["name"], port["port"], port["targetPort"]) == ("https", 443, "https")
+    (container,) = template["spec"]["containers"]
+    assert [each["name"] for each in container["ports"]] == ["https"]
+
+
+def test_a_rollout_never_leaves_fewer_than_two_and_a_drain_never_fewer_than_one() -> None:
+    deployment = the("Deployment", words.SERVICE_APISERVER)["spec"]
+    budget = the("PodDisruptionBudget", words.SERVICE_APISERVER)["spec"]
+    assert deployment["replicas"] == 2
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert budget["minAvailable"] == 1
+    assert budget["selector"] == deployment["selector"]
+    (apart,) = pod_spec()["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    assert apart["labelSelector"] == deployment["selector"]
+
+
+def test_the_server_runs_with_no_privilege_at_all() -> None:
+    spec = pod_spec()
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 65532
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_certificate_is_for_the_name_that_the_api_server_asks_for() -> None:
+    leaf = the("Certificate", words.SERVICE_APISERVER, folder="components/cert-manager")["spec"]
+    (volume,) = pod_spec()["volumes"]
+    assert f"{words.SERVICE_APISERVER}.{words.NAMESPACE}.svc" in leaf["dnsNames"]
+    assert volume["secret"]["secretName"] == leaf["secretName"]
+    injected = (MANIFESTS / "components/cert-manager-ca/kustomization.yaml").read_text()
+    assert (
+        f"cert-manager.io/inject-ca-from: {words.NAMESPACE}/{words.SERVICE_APISERVER}\n" in injected
+    )
+
+
+def test_our_calls_to_the_cluster_have_a_priority_level_of_their_own() -> None:
+    levels = [m for m in manifests_of("base") if m["kind"] == "PriorityLevelConfiguration"]
+    schemas = [m for m in manifests_of("base") if m["kind"] == "FlowSchema"]
+    (level,) = levels
+    assert len(schemas) == 2
+    for schema in schemas:
+        assert schema["spec"]["priorityLevelConfiguration"]["name"] == level["metadata"]["name"]
+        # Kubernetes' own schema for all service accounts matches at 9000.
+        assert schema["spec"]["matchingPrecedence"] < 9000
+
+
+def test_the_settings_carry_their_defaults_as_rule_9_has_them() -> None:
+    settings = the("ConfigMap", words.SETTINGS_NAME)
+    assert settings["data"] == {
+        "enabled": "true",
+        "placement": "binder",
+        "resourceNames": "",
+        "forbidRawNames": "false",
+        "kubevirtNamespace": words.KUBEVIRT_NAMESPACE,
+        "kubevirtUsernames": "system:serviceaccount:cozy-kubevirt:kubevirt-controller",
+        "binderUsername": "system:serviceaccount:cozy-gpu:gpu-binder",
+        "trustedGroups": ",".join(
+            ["system:masters"]
+            + [
+                f"system:serviceaccounts:{name}"
+                for name in ("cozy-system", "cozy-fluxcd", "kube-system")
+            ]
+        ),
+        "nodeLossGrace": "5m",
+        "refusalSkip": "10m",
+        "pinTimeout": "5m",
+        "starvationBound": "15m",
+    }
+
+
+def test_the_dev_component_redirects_the_service_and_touches_nothing_else() -> None:
+    component = yaml.load(
+        (MANIFESTS / "components/dev/kustomization.yaml").read_bytes(), Loader=yaml.CSafeLoader
+    )
+    assert set(component) == {"apiVersion", "kind", "patches"}
+    (patch,) = component["patches"]
+    assert patch["target"] == {
+        "version": "v1",
+        "kind": "Service",
+        "name": words.SERVICE_APISERVER,
+    }
+    assert yaml.load(patch["patch"], Loader=yaml.CSafeLoader) == [
+        {
+            "op": "replace",
+            "path": "/spec",
+            "value": {"type": "ExternalName", "externalName": "127.0.0.1"},
+        }
+    ]
