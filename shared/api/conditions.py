@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from shared.api.base import MESSAGE_LENGTH, Generation, Model, Time
-from shared.core.options import Truth
+from shared.core.terms import Truth
 
 
 class ConditionType(StrEnum):

@@ -18,7 +18,7 @@ from shared.api.gpuclass import Description, DisplayName, Memory, Vendor
 from shared.api.meta import ListMeta, ObjectMeta
 from shared.api.rules import keyed_by
 from shared.core.model import Lifecycle, Mode
-from shared.core.options import BudgetState, Grant, Level, LimitingLevel
+from shared.core.terms import BudgetState, Grant, Level, LimitingLevel
 from shared.reasons import Reason
 from shared.vocabulary import CATALOG_GROUP, CATALOG_GROUP_VERSION, KIND_OPTION
 

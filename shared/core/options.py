@@ -20,7 +20,7 @@ from shared.vocabulary import INT32_MAX, LIMIT_UNITS, RESOURCE_QUOTAS
 class Availability:
     """The stock as the class discloses it: None is what it does not show."""
 
-    level: Level | None
+    level: Level
     free: int | None = None
     total: int | None = None
     unavailable: int | None = None
@@ -233,7 +233,7 @@ def availability(facts: Facts) -> Availability:
         case Disclosure.BUCKETED:
             return Availability(level=step)
         case Disclosure.HIDDEN:
-            return Availability(level=None)
+            return Availability(level=Level.UNKNOWN)
 
 
 def budget_of(facts: Facts) -> Budget:
