@@ -111,3 +111,10 @@ LIMIT_UNITS: Final = 1024
 
 INT32_MAX: Final = 2_147_483_647
 """Counts are int32 (Kubernetes API conventions); larger figures show as this."""
+
+# Kubernetes' and KubeVirt's own, as far as we read them. (group/version, resource)
+KUBEVIRT_GROUP: Final = "kubevirt.io"
+"""Group of KubeVirt's kinds."""
+
+KUBEVIRT_GROUP_VERSION: Final = f"{KUBEVIRT_GROUP}/v1"
+"""apiVersion of KubeVirt's kinds, served since its first stable release."""

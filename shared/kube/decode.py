@@ -1,0 +1,381 @@
+"""Objects as the API server sends them into values of `shared.core.model`.
+
+Only the fields named here are read. What cannot be read is noted, and read so that nothing is
+promised from it: an amount of a node or of a limit counts as none. Where too little is left to go
+on (no name, no class, no mode) the function raises `Undecodable`; whoever keeps the values then
+keeps the last good one of that object, and counts it.
+
+Built-in kinds are checked by the API server and ours by their schema, so that notes stand for a
+newer version of a kind, or for an object that was stored before a check existed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, NoReturn, TypeVar
+
+from shared import vocabulary as v
+from shared.core.model import (
+    Attachment,
+    Claim,
+    Disclosure,
+    Entitlement,
+    GpuClass,
+    KubeVirt,
+    Lifecycle,
+    Migration,
+    Mode,
+    Namespace,
+    Node,
+    Pod,
+    Quota,
+    RecordEntry,
+    Taint,
+    Toleration,
+    Vmi,
+)
+from shared.kube.fields import Json, elements, mapping, mappings, name, text, whole
+from shared.kube.podspec import pinned_to, requests, shared_counts
+from shared.quantity import QuantityError, floor_units
+
+Note = Callable[[str], None]
+"""Takes what is wrong with an object: the field, its value, and what was expected."""
+
+RECORD_LENGTH_MAX: Final = 256 * 1024
+"""All annotations of an object together may be no longer (apimachinery, validation)."""
+
+_FINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class Undecodable(Exception):
+    """Too little of an object can be read; the message names the field."""
+
+
+def node(raw: Json, note: Note) -> Node:
+    """Read a Node. An allocatable amount that is no quantity counts as none."""
+    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
+    metadata = _metadata(raw)
+    return Node(
+        name=name(metadata["name"]),
+        allocatable=_whole_amounts(status.get("allocatable"), "status.allocatable", note),
+        labels=_labels(metadata),
+        taints=tuple(
+            Taint(name(taint.get("key")), name(taint.get("effect")), name(taint.get("value")))
+            for taint in mappings(spec.get("taints"))
+        ),
+        unschedulable=spec.get("unschedulable") is True,
+        ready=any(
+            condition.get("type") == "Ready" and condition.get("status") == "True"
+            for condition in mappings(status.get("conditions"))
+        ),
+    )
+
+
+def pod(raw: Json, note: Note) -> Pod:
+    """Read a Pod; of its spec what it requests and where it may go."""
+    metadata, spec = _metadata(raw, namespaced=True), mapping(raw.get("spec"))
+    annotations = mapping(metadata.get("annotations"))
+    return Pod(
+        namespace=name(metadata["namespace"]),
+        name=text(metadata["name"]),
+        uid=text(metadata.get("uid")),
+        node_name=name(spec.get("nodeName")),
+        requests=requests(spec, note),
+        ended=mapping(raw.get("status")).get("phase") in _FINAL_PHASES,
+        owner=_controller(metadata, "VirtualMachineInstance"),
+        launcher_mark=text(annotations.get(v.ANNOTATION_LAUNCHER)),
+        pinned_to=pinned_to(spec),
+    )
+
+
+def claim(raw: Json, note: Note) -> Claim:
+    """Read a GPUClaim.
+
+    Raises:
+        Undecodable: no name, no class, or a count that is none.
+    """
+    del note
+    metadata = _metadata(raw, namespaced=True)
+    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
+    count = whole(spec.get("count", 1))
+    if count is None or not 1 <= count <= v.LIMIT_UNITS:
+        _fail("spec.count", spec.get("count"), f"a whole number from 1 to {v.LIMIT_UNITS}")
+    class_name = name(spec.get("className")) or _fail(
+        "spec.className", spec.get("className"), "the name of a class"
+    )
+    labels = mapping(metadata.get("labels"))
+    is_template = labels.get(v.LABEL_TEMPLATE) == "true"
+    attached = mapping(status.get("attachedTo"))
+    return Claim(
+        namespace=name(metadata["namespace"]),
+        name=text(metadata["name"]),
+        class_name=class_name,
+        count=count,
+        uid=text(metadata.get("uid")),
+        is_template=is_template,
+        owner=_owner(metadata, "VirtualMachineInstance") if is_template else "",
+        resource_name=name(status.get("resourceName")),
+        node_name=name(status.get("nodeName")),
+        attached_to=Attachment(
+            name(attached.get("kind")), text(attached.get("name")), text(attached.get("uid"))
+        )
+        if attached
+        else None,
+    )
+
+
+def gpu_class(raw: Json, note: Note) -> GpuClass:
+    """Read a GPUClass; what it does not say is as its schema defaults it (rule 3.1).
+
+    Raises:
+        Undecodable: no name, no resource name, or a mode, an entitlement, a lifecycle or a
+            disclosure that we do not know: guessing could give away what is to be kept.
+    """
+    metadata, spec = _metadata(raw), mapping(raw.get("spec"))
+    resource_name = name(spec.get("resourceName")) or _fail(
+        "spec.resourceName", spec.get("resourceName"), "the name of an extended resource"
+    )
+    mode = _enum(Mode, spec.get("mode"), "spec.mode")
+    usual = Entitlement.REQUIRED if mode is Mode.VIRTUAL_GPU else Entitlement.OPEN
+    max_count = whole(spec.get("maxCount"))
+    if max_count is None and spec.get("maxCount") is not None:
+        note(f"spec.maxCount: {spec.get('maxCount')!r:.60} is not a whole number, taken as absent")
+    return GpuClass(
+        name=text(metadata["name"]),
+        resource_name=resource_name,
+        mode=mode,
+        uid=text(metadata.get("uid")),
+        created=text(metadata.get("creationTimestamp")),
+        labels=_labels(metadata),
+        display_name=text(spec.get("displayName")),
+        description=text(spec.get("description")),
+        vendor=text(spec.get("vendor")),
+        memory=_quantity_text(spec.get("memory")),
+        max_count=max_count,
+        entitlement=_enum(Entitlement, spec.get("entitlement"), "spec.entitlement", usual),
+        lifecycle=_enum(Lifecycle, spec.get("lifecycle"), "spec.lifecycle", Lifecycle.ACTIVE),
+        disclosure=_enum(Disclosure, spec.get("disclosure"), "spec.disclosure", Disclosure.EXACT),
+        tolerations=tuple(
+            Toleration(
+                name(toleration.get("key")),
+                name(toleration.get("operator")) or "Equal",
+                name(toleration.get("value")),
+                name(toleration.get("effect")),
+            )
+            for toleration in mappings(spec.get("tolerations"))
+        ),
+    )
+
+
+def quota(raw: Json, note: Note) -> Quota:
+    """Read a ResourceQuota. A limit that is no quantity grants nothing: it reads as 0."""
+    metadata, spec = _metadata(raw, namespaced=True), mapping(raw.get("spec"))
+    selector = mapping(spec.get("scopeSelector"))
+    return Quota(
+        namespace=name(metadata["namespace"]),
+        name=name(metadata["name"]),
+        hard=_whole_amounts(spec.get("hard"), "spec.hard", note),
+        scoped=bool(elements(spec.get("scopes")) or elements(selector.get("matchExpressions"))),
+    )
+
+
+def namespace(raw: Json, note: Note) -> Namespace:
+    """Read a Namespace and its entitlement label."""
+    del note
+    metadata = _metadata(raw)
+    value = mapping(metadata.get("labels")).get(v.LABEL_ENTITLEMENT)
+    return Namespace(name(metadata["name"]), None if value is None else text(value))
+
+
+def vmi(raw: Json, note: Note) -> Vmi:
+    """Read a VirtualMachineInstance. A record of admission that is malformed reads as none."""
+    metadata, status = _metadata(raw, namespaced=True), mapping(raw.get("status"))
+    record = mapping(metadata.get("annotations")).get(v.ANNOTATION_ATTACHMENTS)
+    return Vmi(
+        namespace=name(metadata["namespace"]),
+        name=text(metadata["name"]),
+        uid=text(metadata.get("uid")) or _fail("metadata.uid", metadata.get("uid"), "a uid"),
+        vm=_controller(metadata, "VirtualMachine"),
+        active_pods=frozenset(mapping(status.get("activePods"))),
+        record=() if record is None else _record(record, note),
+        phase=name(status.get("phase")),
+    )
+
+
+def migration(raw: Json, note: Note) -> Migration:
+    """Read a VirtualMachineInstanceMigration."""
+    del note
+    metadata = _metadata(raw, namespaced=True)
+    return Migration(
+        namespace=name(metadata["namespace"]),
+        name=text(metadata["name"]),
+        uid=text(metadata.get("uid")),
+        vmi_name=text(mapping(raw.get("spec")).get("vmiName")),
+        final=mapping(raw.get("status")).get("phase") in _FINAL_PHASES,
+    )
+
+
+def kubevirt(raw: Json, note: Note) -> KubeVirt:
+    """Read a KubeVirt object and its table of permitted host devices (rule 4.1).
+
+    Names are opaque: a blank inside or lower case is the hoster's business. An entry without a
+    name is noted and left out. A table that is no object permits nothing.
+    """
+    metadata = _metadata(raw, namespaced=True)
+    configuration = mapping(mapping(raw.get("spec")).get("configuration"))
+    table = configuration.get("permittedHostDevices")
+    mediated = _resource_names(mapping(table), "mediatedDevices", note)
+    permitted = None
+    if table is not None:
+        permitted = (
+            mediated
+            | _resource_names(mapping(table), "pciHostDevices", note)
+            | _resource_names(mapping(table), "usb", note)
+        )
+    return KubeVirt(
+        namespace=name(metadata["namespace"]),
+        name=text(metadata["name"]),
+        phase=text(mapping(raw.get("status")).get("phase")),
+        permitted=permitted,
+        mediated=mediated,
+    )
+
+
+def record(value: str) -> tuple[RecordEntry, ...]:
+    """Parse a record of admission, strictly: nobody but our webhook writes one.
+
+    An array of `{"claim": name, ...}` or `{"entry": index, ...}`, each with `className`,
+    `resourceName` and `count`.
+
+    Raises:
+        Undecodable: it is anything else.
+    """
+    if len(value) > RECORD_LENGTH_MAX:
+        raise Undecodable(f"{len(value)} characters, expected at most {RECORD_LENGTH_MAX}")
+    try:
+        entries = json.loads(value, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Undecodable(f"not JSON: {error}") from error
+    if not isinstance(entries, list):
+        raise Undecodable(f"{value!r:.60} is not an array")
+    return tuple(_record_entry(entry) for entry in entries)
+
+
+def _record(value: object, note: Note) -> tuple[RecordEntry, ...]:
+    try:
+        return record(text(value))
+    except Undecodable as error:
+        note(f"metadata.annotations[{v.ANNOTATION_ATTACHMENTS}]: {error}; taken as absent")
+        return ()
+
+
+def _record_entry(entry: object) -> RecordEntry:
+    if not isinstance(entry, dict):
+        raise Undecodable(f"{entry!r:.60} is not an object")
+    count, index = whole(entry.get("count")), whole(entry.get("entry"))
+    made = RecordEntry(
+        claim=text(entry.get("claim")),
+        entry=-1 if index is None else index,
+        class_name=name(entry.get("className")),
+        resource_name=name(entry.get("resourceName")),
+        count=count or 0,
+    )
+    named = {"claim"} if made.claim else {"entry"} if made.entry >= 0 else set()
+    wanted = named | {"className", "resourceName", "count"}
+    if (
+        not named
+        or set(entry) != wanted
+        or not made.class_name
+        or not made.resource_name
+        or not 1 <= made.count <= v.LIMIT_UNITS
+    ):
+        raise Undecodable(
+            f"{entry!r:.120} is not an entry: expected either claim (a name) or entry (an index "
+            f"from 0), and className, resourceName and count (1 to {v.LIMIT_UNITS})"
+        )
+    return made
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
+def _no_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _metadata(raw: Json, *, namespaced: bool = False) -> Json:
+    metadata = mapping(raw.get("metadata"))
+    if not text(metadata.get("name")):
+        _fail("metadata.name", metadata.get("name"), "a name")
+    if namespaced and not text(metadata.get("namespace")):
+        _fail("metadata.namespace", metadata.get("namespace"), "a namespace")
+    return metadata
+
+
+def _labels(metadata: Json) -> Mapping[str, str]:
+    return {name(key): name(value) for key, value in mapping(metadata.get("labels")).items()}
+
+
+def _controller(metadata: Json, kind: str) -> str:
+    """The uid of the controlling owner where that is KubeVirt's `kind`, else empty."""
+    return _owner(metadata, kind, controlling=True)
+
+
+def _owner(metadata: Json, kind: str, *, controlling: bool = False) -> str:
+    for reference in mappings(metadata.get("ownerReferences")):
+        if controlling and reference.get("controller") is not True:
+            continue
+        group = text(reference.get("apiVersion")).rpartition("/")[0]
+        if group == v.KUBEVIRT_GROUP and reference.get("kind") == kind:
+            return text(reference.get("uid"))
+    return ""
+
+
+def _whole_amounts(value: object, path: str, note: Note) -> Mapping[str, int]:
+    amounts: dict[str, int] = {}
+    for resource, amount in mapping(value).items():
+        try:
+            amounts[name(resource)] = floor_units(amount)
+        except QuantityError as error:
+            note(f"{path}[{resource}]: {error}; taken as 0")
+            amounts[name(resource)] = 0
+    return shared_counts(tuple(sorted(amounts.items())))
+
+
+def _resource_names(table: Json, key: str, note: Note) -> frozenset[str]:
+    found: set[str] = set()
+    for index, device in enumerate(elements(table.get(key))):
+        resource = name(mapping(device).get("resourceName"))
+        if resource:
+            found.add(resource)
+        else:
+            path = f"spec.configuration.permittedHostDevices.{key}[{index}].resourceName"
+            note(f"{path}: expected the name of a resource; left out")
+    return frozenset(found)
+
+
+def _quantity_text(value: object) -> str:
+    """A quantity as written; schemas let it be a number too."""
+    number = whole(value)
+    return str(number) if number is not None else text(value)
+
+
+def _enum(kind: type[E], value: object, path: str, usual: E | None = None) -> E:
+    if value is None and usual is not None:
+        return usual
+    try:
+        return kind(text(value))
+    except ValueError:
+        _fail(path, value, " or ".join(kind))
+
+
+def _fail(path: str, value: object, expected: str) -> NoReturn:
+    raise Undecodable(f"{path}: {value!r:.60}, expected {expected}")
