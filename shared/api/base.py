@@ -22,6 +22,9 @@ LABEL_LENGTH: Final = 63
 QUALIFIED_LENGTH: Final = NAME_LENGTH + 1 + LABEL_LENGTH
 """The longest qualified name: a DNS subdomain, a slash, a name."""
 
+RESOURCE_LENGTH: Final = QUALIFIED_LENGTH - len("requests.")
+"""The longest name of an extended resource: `requests.` goes before it in quotas."""
+
 MESSAGE_LENGTH: Final = 32768
 """The longest message of a condition (metav1.Condition)."""
 

@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from shared.api.base import (
+    LABEL_LENGTH,
     MESSAGE_LENGTH,
-    NAME_LENGTH,
-    QUALIFIED_LENGTH,
+    RESOURCE_LENGTH,
     Generation,
     Model,
     Name,
@@ -32,7 +32,7 @@ class GPUClaimSpec(Model):
 
     class_name: Annotated[
         str,
-        Field(max_length=NAME_LENGTH, json_schema_extra=held_to(*CLASS_REFERENCE, _IMMUTABLE)),
+        Field(max_length=LABEL_LENGTH, json_schema_extra=held_to(*CLASS_REFERENCE, _IMMUTABLE)),
     ]
     """Name of the GPUClass. Immutable."""
 
@@ -71,9 +71,10 @@ class GPUClaimStatus(Model):
     """What the claim holds, and who uses it. Written by the binder."""
 
     epoch: Generation | None = None
-    """Which term of the binder wrote the booking; an older one than the GPUSystem's cannot."""
+    """Term of the binder that wrote the booking. One that is older than the GPUSystem's is
+    refused."""
 
-    resource_name: Annotated[str, Field(max_length=QUALIFIED_LENGTH)] | None = None
+    resource_name: Annotated[str, Field(max_length=RESOURCE_LENGTH)] | None = None
     """Extended resource of the units that are held: that of the class when they were bound."""
 
     node_name: Name | None = None
@@ -98,9 +99,8 @@ class GPUClaimStatus(Model):
 class GPUClaim(Model):
     """Units of one GPUClass, held for a tenant until the claim is deleted.
 
-    A VM uses claims by naming them in its annotation gpu.cozystack.io/claims; the units stay held
-    while the VM is stopped. Order with a claim; do not edit it: to change what is ordered, order
-    anew.
+    A VM uses claims by naming them in its annotation gpu.cozystack.io/claims. The units stay held
+    while the VM is stopped. To hold more or fewer, order another claim.
     """
 
     api_version: str = GROUP_VERSION

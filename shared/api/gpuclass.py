@@ -8,8 +8,10 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, StrictInt
 
 from shared.api.base import (
+    LABEL_LENGTH,
     NAME_LENGTH,
     QUALIFIED_LENGTH,
+    RESOURCE_LENGTH,
     Count,
     Model,
     Time,
@@ -46,7 +48,7 @@ DisplayName = Annotated[str, Field(max_length=128)]
 Description = Annotated[str, Field(max_length=1024)]
 Memory = Annotated[str, Field(max_length=32)]
 ResourceName = Annotated[
-    str, Field(max_length=QUALIFIED_LENGTH, json_schema_extra=held_to(*RESOURCE_NAME))
+    str, Field(max_length=RESOURCE_LENGTH, json_schema_extra=held_to(*RESOURCE_NAME))
 ]
 
 
@@ -61,7 +63,7 @@ class Toleration(Model):
     operator: Literal["", "Equal", "Exists"] | None = None
     """Equal (the default) compares the value; Exists tolerates every value of the key."""
 
-    value: Annotated[str, Field(max_length=NAME_LENGTH)] | None = None
+    value: Annotated[str, Field(max_length=LABEL_LENGTH)] | None = None
     """Value of the taint, for operator Equal."""
 
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
@@ -181,15 +183,15 @@ class GPUClassStatus(Model):
     """How much there is, and whether it can be had. Written by the binder."""
 
     capacity: Capacity | None = None
-    """Units of the class in the whole cluster. Absent unless disclosure is Exact: then the figures
-    are in the metrics of the binder only."""
+    """Units of the class in the whole cluster. Only where disclosure is Exact; of other classes the
+    figures are in the metrics of the binder alone."""
 
     conditions: (
         Annotated[list[Condition], Field(max_length=16, json_schema_extra=keyed_by("type"))] | None
     ) = None
-    """Ready: the class can be ordered; Open: its lifecycle is not Closed, since when or until when
-    is the time of transition; ResourceNameUnique: no other class has its resourceName; Permitted:
-    KubeVirt's table of permitted host devices has it, or there is no table."""
+    """Ready: the class can be ordered; Open: its lifecycle is not Closed (its time of transition
+    is when it was closed or opened); ResourceNameUnique: no other class has its resourceName;
+    Permitted: KubeVirt's table of permitted host devices has it, or there is no table."""
 
 
 class GPUClass(Model):

@@ -73,8 +73,8 @@ class Availability(Model):
     """The most units that are free together, for one VM. Absent: not disclosed or not known."""
 
     level: Level
-    """The stock in steps: None (nothing free), Low (up to 10 %), Medium (up to 50 %), High
-    (more), Unknown (not disclosed or not known)."""
+    """The stock in steps: None (nothing free), Low (one unit, or up to 10 %), Medium (up to 50 %),
+    High (more), Unknown (not disclosed or not known)."""
 
 
 class Budget(Model):
@@ -102,7 +102,8 @@ class OptionStatus(Model):
 
     orderable_units: Count | None = None
     """The most units that one order can get now: the least of free units, largest set, remaining
-    budget at every level, maxCount and 1024. Absent: not disclosed or not known."""
+    budget at every level, maxCount and 1024; 0 where the class cannot be ordered at all. Absent:
+    not disclosed or not known."""
 
     limited_by: list[Reason]
     """Every limit that orderableUnits is equal to, the most severe first."""
@@ -330,6 +331,7 @@ def _known(figure: int | None) -> Cell:
 
 
 def _free(stock: Availability) -> Cell:
+    """The figure, or the step where that alone is shown."""
     if stock.free_units is None and stock.level is not Level.UNKNOWN:
         return stock.level.value
     return _known(stock.free_units)

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from shared.api.base import QUALIFIED_LENGTH, Generation, Model, Name
+from shared.api.base import RESOURCE_LENGTH, Generation, Model, Name
 from shared.api.columns import Column
 from shared.api.conditions import Condition
 from shared.api.meta import ListMeta, ObjectMeta
@@ -21,7 +21,7 @@ Duration = Annotated[str, Field(max_length=32)]
 Account = Annotated[str, Field(max_length=256)]
 Accounts = Annotated[list[Account], Field(max_length=64, json_schema_extra=SET)]
 ResourceNames = Annotated[
-    list[Annotated[str, Field(max_length=QUALIFIED_LENGTH)]],
+    list[Annotated[str, Field(max_length=RESOURCE_LENGTH)]],
     Field(max_length=1024, json_schema_extra=SET),
 ]
 
@@ -43,7 +43,7 @@ class EffectiveSettings(Model):
     """Resources that count as GPUs though no class names them."""
 
     forbid_raw_names: Switch | None = None
-    """Whether tenants may ask for GPUs by resource name, past the classes."""
+    """Whether tenants are kept from asking for GPUs by resource name, past the classes."""
 
     kubevirt_namespace: Name | None = None
     """Where KubeVirt is installed."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.generate import crds
+from tests.generate import files
 
 ROOT = Path(__file__).parents[2]
 
 
 def main() -> None:
-    """Write them all; those that did not change stay as they are."""
-    for name, text in crds.documents().items():
-        (ROOT / "manifests" / "crds" / name).write_text(text)
+    """Write them all."""
+    for path, text in files().items():
+        (ROOT / path).write_text(text)
 
 
 if __name__ == "__main__":
