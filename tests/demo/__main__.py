@@ -1,0 +1,89 @@
+"""Tell the demo: what is in the cluster, what each tenant sees, and why."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+from tests.demo.stage import (
+    ADMIN,
+    KUBECTL,
+    TENANT,
+    DemoFailed,
+    Kubectl,
+    hold_to_story,
+    set_up,
+    view_of,
+)
+from tests.demo.story import STOCKS, TENANTS, Tenant
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def explain(name: str, text: str) -> None:
+    indent = 2 + max(map(len, STOCKS)) + 2
+    say(
+        textwrap.fill(
+            text,
+            width=98,
+            initial_indent=f"  {name}".ljust(indent),
+            subsequent_indent=" " * indent,
+        )
+    )
+
+
+def show(kubectl: Kubectl, tenant: Tenant) -> None:
+    kubeconfig, arguments = view_of(tenant)
+    say(f"\n== {tenant.who}\n")
+    hold_to_story(kubectl, tenant)
+    say(kubectl.run("get", "gpuclassoptions", *arguments, kubeconfig=kubeconfig))
+    for seen in tenant.options:
+        explain(seen.class_name, seen.why)
+
+
+def show_refusal(kubectl: Kubectl) -> None:
+    say("\n== Another tenant's namespace is none of Acme's business\n")
+    done = kubectl.attempt("get", "gpuclassoptions", "-n", "tenant-globex", kubeconfig=TENANT)
+    say(done.stderr.strip())
+    if done.returncode == 0:
+        raise DemoFailed("Acme could read what Globex sees")
+
+
+def main() -> int:
+    kubectl = Kubectl(say)
+    try:
+        say("== Into the cluster\n")
+        set_up(kubectl, say)
+        say("\n== What the hoster offers, and where the units are\n")
+        say(kubectl.run("get", "gpuclasses"))
+        for name, stock in STOCKS.items():
+            explain(name, stock.why)
+        for tenant in TENANTS:
+            show(kubectl, tenant)
+        show_refusal(kubectl)
+    except DemoFailed as failure:
+        sys.stderr.write(f"\nthe demo failed: {failure}\n")
+        return 1
+    say(
+        f"""
+Every number above was worked out by hand before, and the live answers are equal to it.
+
+It goes on running. Look further, as Acme's administrator (KUBECONFIG={TENANT}):
+  {KUBECTL} get gpuclassoptions -o wide
+  {KUBECTL} describe gpuclassoption a100-80gb
+  {KUBECTL} get gpuclaims
+  {KUBECTL} get gpuclassoptions -w      # and change something in another window
+or as the cluster's (KUBECONFIG={ADMIN}):
+  {KUBECTL} get gpuclassoptions -A
+  {KUBECTL} uncordon gpu-node-04
+  {KUBECTL} label namespace tenant-globex gpu.cozystack.io/vgpu=entitled
+Logs are in .run/log/. Stop everything: make down"""
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
