@@ -1,0 +1,57 @@
+# One spelling for people and for CI. Every target can be interrupted and run again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CLUSTER := $(BIN)/python -m tests.cluster
+UV := $(BIN)/uv
+IMAGE ?= cozystack-gpu:dev
+
+.DEFAULT_GOAL := help
+.PHONY: help venv build up down demo test check format soak bench image requirements
+
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' \
+		$(MAKEFILE_LIST)
+
+venv: ## the virtual environment .venv, made again when requirements/dev.txt changed
+	@$(PYTHON) tests/venv.py $(VENV)
+
+build: venv ## the real control plane: compiled once per machine, kept outside the checkout
+	@$(CLUSTER) build
+
+up: venv ## control plane and our processes in the background; run again to take up changes
+	@$(CLUSTER) up
+
+down: venv ## end what make up started
+	@$(CLUSTER) down
+
+demo: up ## what tenants see, on a real control plane, from nothing
+	@$(BIN)/python -m tests.demo
+
+test: build ## all tests, those on a real control plane included; ARGS go to pytest
+	@$(BIN)/pytest $(ARGS)
+
+check: build ## format, lint, types, import contracts, Go module, wheel, manifests
+	@$(BIN)/python -m tests.check
+
+format: venv ## let ruff rewrite what check would complain about
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+soak: venv ## what takes hours; nothing yet, it comes with the binder's simulation
+	@echo "make soak: no long-running test exists yet" >&2; exit 1
+
+bench: venv ## the benchmarks; nothing yet, they come with the catalog's
+	@echo "make bench: no benchmark exists yet" >&2; exit 1
+
+image: ## the image, with the first builder found: docker, podman or buildah
+	@for builder in docker podman buildah; do \
+		if $$builder info >/dev/null 2>&1; then exec $$builder build -t $(IMAGE) .; fi; \
+	done; \
+	echo "make image: found none of docker, podman and buildah that works here" >&2; exit 1
+
+requirements: venv ## requirements/*.txt from pyproject.toml, newest allowed versions, with hashes
+	$(UV) lock --upgrade
+	$(UV) export -q --no-emit-project --no-default-groups --no-header -o requirements/runtime.txt
+	$(UV) export -q --no-emit-project --group dev --no-header -o requirements/dev.txt

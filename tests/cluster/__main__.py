@@ -1,0 +1,85 @@
+"""The commands behind the Makefile: build, vet, up, down, kubeconfig."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from tests.cluster import supervisor
+from tests.cluster.build import REPOSITORY, Binaries, BuildFailed, built, vetted
+from tests.cluster.cache import Unusable, cache_folder, to_terminal
+from tests.cluster.up import Failed, down, up
+
+RUN = REPOSITORY / ".run"
+INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run one command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="compile the control plane unless the cache has it")
+    commands.add_parser("vet", help="gofmt and go vet over the Go module")
+    commands.add_parser("up", help="have everything running in the background")
+    commands.add_parser("down", help="end it")
+    supervise = commands.add_parser("supervise", help="what runs in the background; not for hands")
+    supervise.add_argument("folder", type=Path)
+    supervise.add_argument("binaries", type=Path)
+    arguments = parser.parse_args()
+    try:
+        match arguments.command:
+            case "build":
+                built(cache_folder(os.environ), to_terminal)
+            case "vet":
+                return _vet()
+            case "up":
+                _up()
+            case "down":
+                to_terminal("it is down" if down(RUN, to_terminal) else "nothing was up")
+            case _:
+                folder: Path = arguments.binaries
+                supervisor.main(arguments.folder, Binaries(folder, folder.name))
+    except (BuildFailed, Failed, Unusable, TimeoutError) as problem:
+        to_terminal(f"failed: {problem}")
+        return 1
+    except KeyboardInterrupt:
+        to_terminal("interrupted; nothing is left running")
+        return INTERRUPTED
+    return 0
+
+
+def _vet() -> int:
+    problems = vetted(cache_folder(os.environ), to_terminal)
+    for problem in problems:
+        to_terminal(problem)
+    return 1 if problems else 0
+
+
+def _up() -> None:
+    binaries = built(cache_folder(os.environ), to_terminal)
+    started = time.monotonic()
+    up(RUN, binaries, to_terminal)
+    run = os.path.relpath(RUN)
+    to_terminal(
+        f"up after {time.monotonic() - started:.0f} s\n"
+        f"  {run}/bin/kubectl …                                    as the administrator\n"
+        f"  {run}/bin/kubectl --kubeconfig {run}/tenant.kubeconfig …  as a user of"
+        f" {supervisor.TENANT}\n"
+        f"  logs: {run}/log/; end it: make down"
+    )
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] != ["supervise"]:  # that one heeds signals in its loop
+        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGHUP, _interrupt)
+    sys.exit(main())

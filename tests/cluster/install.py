@@ -1,0 +1,145 @@
+"""Our own manifests and processes on a control plane, as a user would install them.
+
+Only two things differ from a real cluster: the component `manifests/components/dev` sends the
+Service to this machine, and the APIService gets the port and the authority of the process that
+runs here. Both are kustomizations written into the run's folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import ssl
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from shared import vocabulary
+from tests.cluster.access import GPU_APISERVER
+from tests.cluster.api import Object
+from tests.cluster.build import REPOSITORY
+from tests.cluster.components import HOST
+from tests.cluster.keys import Authority, Pair
+from tests.cluster.plane import Component, ControlPlane
+from tests.cluster.session import Output
+from tests.cluster.waiting import wait_until
+
+MANIFESTS = REPOSITORY / "manifests"
+SERVICE_HOST = f"{vocabulary.SERVICE_APISERVER}.{vocabulary.NAMESPACE}.svc"
+"""The name that the aggregation layer asks our server for."""
+
+API_SERVICE = f"{vocabulary.VERSION}.{vocabulary.CATALOG_GROUP}"
+OUR_CA = "gpu-ca"
+
+
+class Catalog:
+    """Our API server: a real process as its least privileged user, registered by the manifests."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        at = plane.at
+        clock = plane.cluster.access.clock
+        authority = Authority.create(at.keys, OUR_CA, clock())
+        serving = Pair.at(at.keys, vocabulary.SERVICE_APISERVER)
+        authority.server(serving, (SERVICE_HOST, "localhost", HOST), clock())
+        self.authority = authority.files.certificate
+        self.component = Component(
+            vocabulary.SERVICE_APISERVER,
+            at.logs / f"{vocabulary.SERVICE_APISERVER}.log",
+            1,
+            lambda port: gpu_apiserver(
+                plane.cluster.access.kubeconfig(GPU_APISERVER), serving, port
+            ),
+            lambda port: f"https://{HOST}:{port}/readyz",
+            ssl.create_default_context(cafile=self.authority),
+            random.Random(),
+        )
+
+    async def install(self) -> None:
+        """Apply the manifests, start the process, register it and wait until it is Available."""
+        await self.apply_base()
+        await self.component.start()
+        await self.apply_service()
+        await self.wait_until_available()
+
+    async def apply_base(self) -> None:
+        """Step one of an installation: kinds, rights, settings."""
+        await self._apply(MANIFESTS / "crds")
+        base = self._kustomization("base", resources=["base"], components=["components/dev"])
+        await self._apply(base)
+
+    async def apply_service(self) -> None:
+        """Step two: the APIService, once the process answers."""
+        patch = {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": API_SERVICE},
+            "spec": {
+                "caBundle": base64.b64encode(self.authority.read_bytes()).decode(),
+                "service": {"port": self.component.port},
+            },
+        }
+        await self._apply(
+            self._kustomization("apiservice", resources=["apiservice"], patches=[patch])
+        )
+
+    async def wait_until_available(self) -> None:
+        """Wait until kube-apiserver says that it reaches our server."""
+        await wait_until(self.is_available, f"APIService {API_SERVICE} is Available")
+
+    async def is_available(self) -> bool:
+        """What kube-apiserver says in the APIService's condition."""
+        kind = "apiregistration.k8s.io/v1/APIService"
+        service = await self.plane.cluster.admin.find(kind, API_SERVICE)
+        conditions = (service or {}).get("status", {}).get("conditions", ())
+        return any(c["type"] == "Available" and c["status"] == "True" for c in conditions)
+
+    async def stop(self) -> None:
+        """Stop the process; it stays registered."""
+        await self.component.stop()
+
+    async def restart(self) -> None:
+        """Stop the process and start it again, with the code as it is now."""
+        await self.stop()
+        await self.component.start()
+        await self.wait_until_available()
+
+    async def _apply(self, folder: Path) -> Output:
+        output = await self.plane.cluster.kubectl("apply", "-k", str(folder))
+        assert output.checked
+        return output
+
+    def _kustomization(
+        self,
+        name: str,
+        resources: Sequence[str],
+        components: Sequence[str] = (),
+        patches: Sequence[Object] = (),
+    ) -> Path:
+        """Write one that takes folders of the manifests; kustomize wants them relative."""
+        folder = self.plane.at.folder / "manifests" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        above = os.path.relpath(MANIFESTS, folder)
+        content = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [f"{above}/{resource}" for resource in resources],
+            "components": [f"{above}/{component}" for component in components],
+            "patches": [{"patch": json.dumps(patch)} for patch in patches],
+        }
+        (folder / "kustomization.yaml").write_text(json.dumps(content, indent=2))
+        return folder
+
+
+def gpu_apiserver(kubeconfig: Path, serving: Pair, port: int) -> list[str | Path]:
+    """The command line of our API server."""
+    return [
+        Path(sysconfig.get_path("scripts")) / "gpu-apiserver",
+        f"--kubeconfig={kubeconfig}",
+        f"--bind-address={HOST}",
+        f"--secure-port={port}",
+        f"--tls-cert-file={serving.certificate}",
+        f"--tls-private-key-file={serving.key}",
+    ]

@@ -1,0 +1,148 @@
+"""`make up` and `make down`: start, refresh and end the supervisor from the foreground."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cluster import supervisor
+from tests.cluster.build import REPOSITORY, Binaries
+from tests.cluster.cache import Say, locked
+
+START_SECONDS_MAX = 300.0
+STOP_SECONDS_MAX = 120.0
+
+
+class Failed(Exception):
+    """It did not come up, or not go down; the message says why."""
+
+
+def up(folder: Path, binaries: Binaries, say: Say) -> None:
+    """Have everything running in the background with what the checkout holds now.
+
+    What runs already is refreshed, or started anew if it can not take up what changed.
+    Interrupted, it leaves nothing behind.
+
+    Raises:
+        Failed: when something does not come up.
+    """
+    folder.mkdir(exist_ok=True)
+    with locked(folder / "up.lock", "running make up or make down here", say):
+        with _connected(folder) as running:
+            if running is not None:
+                running.sendall(f"refresh {supervisor.key(binaries)}\n".encode())
+                if _heard(running, say, START_SECONDS_MAX) == supervisor.OK:
+                    return
+                say("what runs is broken or of other code: starting anew")
+        _end(folder, say)
+        _start(folder, binaries, say)
+
+
+def down(folder: Path, say: Say) -> bool:
+    """End everything and wait until it has ended; returns whether there was something to end."""
+    if not folder.exists():
+        return False
+    with locked(folder / "up.lock", "running make up or make down here", say):
+        return _end(folder, say)
+
+
+def _start(folder: Path, binaries: Binaries, say: Say) -> None:
+    log = folder / "log" / "supervisor.log"
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ours, theirs = socket.socketpair()
+    with ours, log.open("wb") as output:
+        with theirs:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.cluster",
+                    "supervise",
+                    str(folder),
+                    str(binaries.folder),
+                ],
+                cwd=REPOSITORY,
+                stdin=theirs.fileno(),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            outcome = _heard(ours, say, START_SECONDS_MAX)
+            if outcome == supervisor.OK:
+                ours.sendall(b"stay\n")
+                return
+        except BaseException:
+            process.terminate()  # as losing the connection would; it ends all others first
+            _wait(process)
+            supervisor.clean(folder)
+            raise
+    _wait(process)
+    supervisor.clean(folder)
+    raise Failed(outcome.removeprefix(supervisor.FAILED) or f"it ended; see {log}")
+
+
+def _end(folder: Path, say: Say) -> bool:
+    with _connected(folder) as running:
+        if running is not None:
+            running.sendall(b"stop\n")
+            try:
+                _heard(running, say, STOP_SECONDS_MAX)
+            except TimeoutError:
+                # It lives, or the connection had ended, so its id is nobody else's. What it
+                # started is tied to it and ends with it.
+                say("it does not end by itself: killing it")
+                os.kill(supervisor.peer(running)[0], signal.SIGKILL)
+    supervisor.clean(folder)
+    return running is not None
+
+
+@contextlib.contextmanager
+def _connected(folder: Path) -> Iterator[socket.socket | None]:
+    """A connection to the supervisor of a folder, None when there is none."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.connect(supervisor.address(folder))
+        except ConnectionRefusedError:
+            yield None
+        else:
+            yield connection
+
+
+def _heard(connection: socket.socket, say: Say, seconds: float) -> str:
+    """Show the progress that comes over a connection.
+
+    Returns:
+        The outcome, or nothing when the connection ended without one.
+
+    Raises:
+        TimeoutError: when neither came in time.
+    """
+    end = time.monotonic() + seconds
+    rest = b""
+    while True:
+        connection.settimeout(max(0.001, end - time.monotonic()))
+        got = connection.recv(65536)
+        if not got:
+            return ""
+        *lines, rest = (rest + got).split(b"\n")
+        for line in lines:
+            text = line.decode().replace("\r", "\n")
+            if text in (supervisor.OK, supervisor.OTHER) or text.startswith(supervisor.FAILED):
+                return text
+            say(text)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

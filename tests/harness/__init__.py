@@ -1,0 +1,1 @@
+"""The tests' own tools, held to what they promise."""

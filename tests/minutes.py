@@ -1,0 +1,26 @@
+"""How long each folder of tests took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+
+def by_folder(durations: Iterable[tuple[str, float]]) -> Iterator[tuple[str, float, int]]:
+    """Sum up what each part of each test took.
+
+    Args:
+        durations: a test's node id and seconds; a test may come more than once, for its set-up,
+            its call and its tear-down.
+
+    Yields:
+        Folder, minutes and number of tests, the longest first.
+    """
+    seconds: dict[str, float] = defaultdict(float)
+    tests: dict[str, set[str]] = defaultdict(set)
+    for test, duration in durations:
+        folder = test.partition("::")[0].rpartition("/")[0]
+        seconds[folder] += duration
+        tests[folder].add(test)
+    for folder in sorted(seconds, key=lambda folder: -seconds[folder]):
+        yield folder, seconds[folder] / 60, len(tests[folder])
