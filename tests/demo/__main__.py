@@ -59,7 +59,7 @@ def main() -> int:
         set_up(kubectl, say)
         say("\n== What the hoster offers, and where the units are\n")
         say(kubectl.run("get", "gpuclasses"))
-        say("TOTAL, FREE and READY are written by the binder, which is not built yet. What they are:")
+        say("TOTAL, FREE and READY are the binder's, which is not built yet. What they are:")
         for name, stock in STOCKS.items():
             explain(name, stock.why)
         for tenant in TENANTS:
