@@ -33,12 +33,12 @@ def figures(state: ClusterState) -> Figures:
 def objects_of(state: ClusterState) -> list[Object]:
     tables: tuple[Iterable[Object], ...] = (
         state.nodes.values(),
-        state.pods.values(),
-        state.claims.values(),
+        state.holders.pods.values(),
+        state.holders.claims.values(),
         state.classes.values(),
         state.quotas.values(),
         state.namespaces.values(),
-        state.vmis.values(),
+        state.holders.vmis.values(),
         state.migrations.values(),
         state.kubevirts.values(),
         [state.settings],

@@ -1,0 +1,253 @@
+"""Who holds devices: pods, claims and VMs, how they belong together, and what a change reaches.
+
+The tables and their indexes are kept here; what follows from them is counted in
+`shared.core.cluster`. A set is all claims of one VM (rule 7.4).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from shared.core.capacity import Stock
+from shared.core.coverage import (
+    claim_use,
+    devices,
+    held_outside,
+    is_launcher,
+    place,
+    recorded_use,
+    resource_of,
+    used_beyond,
+)
+from shared.core.index import Index
+from shared.core.model import Claim, GpuClass, Key, Node, Placement, Pod, Vmi
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Source = tuple[str, str, str]
+"""What uses a budget: ("claim", namespace, name), ("pod", namespace, name) or ("vmi", uid, "")."""
+
+Use = tuple[str, Mapping[str, int]]
+"""The namespace whose budget is used, and the units by budget key."""
+
+
+@dataclass(slots=True)
+class Reach:
+    """What a change makes out of date: stocks of nodes, and uses of budgets."""
+
+    nodes: set[str] = field(default_factory=set)
+    claims: set[Key] = field(default_factory=set)
+    pods: set[Key] = field(default_factory=set)
+    vmis: set[str] = field(default_factory=set)
+
+
+class Holders:
+    """Pods, claims and VMIs. Each `put_…` takes the new state of one object, None when gone."""
+
+    def __init__(self, classes: Mapping[str, GpuClass]) -> None:
+        self.pods: dict[Key, Pod] = {}
+        self.claims: dict[Key, Claim] = {}
+        self.vmis: dict[str, Vmi] = {}
+        self._classes = classes
+        self._pods_by_node: Index[str, Key] = Index()
+        self._pods_by_owner: Index[str, Key] = Index()
+        self._claims_by_node: Index[str, Key] = Index()
+        self._claims_by_class: Index[str, Key] = Index()
+        self._claims_by_user: Index[str, Key] = Index()
+        """By uid of the VM or VMI that a claim is attached to, or whose template claim it is."""
+        self._vmis_by_user: Index[str, str] = Index()
+        """VMIs by their own uid and by their VM's."""
+        self._vmis_by_recorded: Index[Key, str] = Index()
+        """VMIs by the claims that their record names."""
+
+    # What changes.
+
+    def put_pod(self, key: Key, pod: Pod | None, reach: Reach) -> None:
+        """A pod reaches the node where it takes room, and its VM's set."""
+        before = store(self.pods, key, pod)
+        if before == pod:
+            return
+        for index, name_of in ((self._pods_by_node, place), (self._pods_by_owner, _owner)):
+            index.move(key, named(before, name_of), named(pod, name_of))
+        reach.nodes.update(named(before, place), named(pod, place))
+        reach.pods.add(key)
+        reach.vmis.update(named(before, _owner), named(pod, _owner))
+
+    def put_claim(self, key: Key, claim: Claim | None, reach: Reach) -> None:
+        """A claim reaches the node where it is booked, and what its VM's launchers hold."""
+        before = store(self.claims, key, claim)
+        if before == claim:
+            return
+        for index, name_of in (
+            (self._claims_by_node, _booked_on),
+            (self._claims_by_class, _class_name),
+        ):
+            index.move(key, named(before, name_of), named(claim, name_of))
+        self._claims_by_user.move(key, _users(before), _users(claim))
+        for state in (before, claim):
+            if state is not None:
+                self._reach_claim(state, reach)
+
+    def put_vmi(self, uid: str, vmi: Vmi | None, reach: Reach) -> None:
+        """A VMI reaches its pods: which are launchers, and what its claims cover."""
+        before = store(self.vmis, uid, vmi)
+        if before == vmi:
+            return
+        self._vmis_by_user.move(uid, _vmi_users(before), _vmi_users(vmi))
+        self._vmis_by_recorded.move(uid, _recorded(before), _recorded(vmi))
+        self._reach_vmis((uid,), reach)
+
+    def rename_class(self, name: str, reach: Reach) -> None:
+        """A class has another resource: its claims that record none are of that one now."""
+        for key in self._claims_by_class[name]:
+            claim = self.claims[key]
+            if not claim.resource_name:
+                self._reach_claim(claim, reach)
+
+    def _reach_claim(self, claim: Claim, reach: Reach) -> None:
+        reach.claims.add(claim.key)
+        reach.nodes.update(named(claim, _booked_on))
+        for user in _users(claim):
+            self._reach_vmis(self._vmis_by_user[user], reach)
+        self._reach_vmis(self._vmis_by_recorded[claim.key], reach)
+
+    def _reach_vmis(self, uids: Iterable[str], reach: Reach) -> None:
+        for uid in uids:
+            reach.vmis.add(uid)
+            for key in self._pods_by_owner[uid]:
+                reach.pods.add(key)
+                reach.nodes.update(named(self.pods[key], place))
+
+    # What is held and used.
+
+    def stock(self, node: Node) -> dict[str, Stock]:
+        """The stock of each extended resource that a node has or that is held there."""
+        bound = Counter[str]()
+        booked: dict[str, list[Claim]] = {}
+        for key in self._claims_by_node[node.name]:
+            claim = self.claims[key]
+            bound[resource_of(claim, self._classes)] += claim.count
+            for uid in self._vmis_of(claim):
+                booked.setdefault(uid, []).append(claim)
+        outside = Counter[str]()
+        launchers: dict[str, list[Pod]] = {}
+        for key in self._pods_by_node[node.name]:
+            pod = self.pods[key]
+            vmi = self._launcher_of(pod)
+            if vmi is None:
+                outside.update(dict(devices(pod)))
+            else:
+                launchers.setdefault(vmi.uid, []).append(pod)
+        for uid, pods in launchers.items():
+            outside.update(held_outside(pods, booked.get(uid, ()), self._classes))
+        total = {name: units for name, units in node.allocatable.items() if "/" in name}
+        return {
+            name: Stock(total.get(name, 0), bound[name], outside[name])
+            for name in total.keys() | bound.keys() | outside.keys()
+            if name
+        }
+
+    def claim_use(self, key: Key) -> Use:
+        """What a claim uses of its namespace's budget."""
+        claim = self.claims.get(key)
+        return key[0], {} if claim is None else claim_use(claim, self._classes)
+
+    def pod_use(self, key: Key) -> Use:
+        """What a pod uses by itself: nothing where it is a VM's launcher."""
+        pod = self.pods.get(key)
+        if pod is None or pod.ended or self._launcher_of(pod) is not None:
+            return key[0], {}
+        return key[0], dict(devices(pod))
+
+    def vmi_use(self, uid: str, placement: Placement) -> Use | None:
+        """What a VM's launchers use together beyond its claims; None where the VMI is gone."""
+        vmi = self.vmis.get(uid)
+        if vmi is None:
+            return None
+        pods = (self.pods[key] for key in self._pods_by_owner[uid])
+        launchers = [pod for pod in pods if not pod.ended and is_launcher(pod, vmi)]
+        used = used_beyond(launchers, self._claims_of(vmi), self._classes)
+        use = dict(used)
+        if placement is Placement.SCHEDULER:
+            use |= recorded_use(used, vmi)
+        return vmi.namespace, use
+
+    def _launcher_of(self, pod: Pod) -> Vmi | None:
+        """The VMI whose launcher a pod is, if it is one."""
+        vmi = self.vmis.get(pod.owner) if pod.owner else None
+        return vmi if vmi is not None and is_launcher(pod, vmi) else None
+
+    def _claims_of(self, vmi: Vmi) -> list[Claim]:
+        """The set of a VM: claims attached to it, its template claims, and those of its record."""
+        keys = {key for user in _vmi_users(vmi) for key in self._claims_by_user[user]}
+        keys |= _recorded(vmi)
+        claims = (self.claims[key] for key in keys if key in self.claims)
+        return [claim for claim in claims if _is_of(claim, vmi)]
+
+    def _vmis_of(self, claim: Claim) -> list[str]:
+        """The VMIs in whose set a claim is: at most one, but while two races are sorted out."""
+        uids = {uid for user in _users(claim) for uid in self._vmis_by_user[user]}
+        uids |= self._vmis_by_recorded[claim.key]
+        return [uid for uid in uids if _is_of(claim, self.vmis[uid])]
+
+
+def _is_of(claim: Claim, vmi: Vmi) -> bool:
+    """Whether a claim is in a VM's set; one attached elsewhere is not, whatever a record says."""
+    if claim.namespace != vmi.namespace:
+        return False
+    if claim.attached_to is not None:
+        return claim.attached_to.uid in _vmi_users(vmi)
+    if claim.owner:
+        return claim.owner == vmi.uid
+    return claim.key in _recorded(vmi)
+
+
+def store(table: dict[K, V], key: K, value: V | None) -> V | None:
+    """Put a value into a table, or take it out; returns what was there."""
+    if value is None:
+        return table.pop(key, None)
+    before = table.get(key)
+    table[key] = value
+    return before
+
+
+def named(value: V | None, name: Callable[[V], str]) -> set[str]:
+    """What a value names, as a set: empty where there is no value or it names nothing."""
+    named = name(value) if value is not None else ""
+    return {named} if named else set()
+
+
+def _owner(pod: Pod) -> str:
+    return pod.owner
+
+
+def _booked_on(claim: Claim) -> str:
+    return claim.node_name
+
+
+def _class_name(claim: Claim) -> str:
+    return claim.class_name
+
+
+def _users(claim: Claim | None) -> set[str]:
+    """Uids of the VM or VMI that a claim says it is for."""
+    if claim is None:
+        return set()
+    attached = claim.attached_to.uid if claim.attached_to is not None else ""
+    return {uid for uid in (attached, claim.owner) if uid}
+
+
+def _vmi_users(vmi: Vmi | None) -> set[str]:
+    """Uids by which claims name a VMI: its own, and its VM's."""
+    return set() if vmi is None else {uid for uid in (vmi.uid, vmi.vm) if uid}
+
+
+def _recorded(vmi: Vmi | None) -> set[Key]:
+    """The claims that a VMI's record of admission names."""
+    if vmi is None:
+        return set()
+    return {(vmi.namespace, entry.claim) for entry in vmi.record if entry.claim}
