@@ -8,7 +8,7 @@ UV := $(BIN)/uv
 IMAGE ?= cozystack-gpu:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build up down demo test check format soak bench image requirements
+.PHONY: help venv build up down demo test check format generate soak bench image requirements
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' \
@@ -38,6 +38,9 @@ check: build ## format, lint, types, import contracts, Go module, wheel, manifes
 format: venv ## let ruff rewrite what check would complain about
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+generate: venv ## write the generated files again: the CRDs in manifests/crds
+	@$(BIN)/python -m tests.generate
 
 soak: venv ## what takes hours; nothing yet, it comes with the binder's simulation
 	@echo "make soak: no long-running test exists yet" >&2; exit 1
