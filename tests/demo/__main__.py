@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import textwrap
+from pathlib import Path
 
-from tests.demo.stage import (
-    ADMIN,
-    KUBECTL,
-    TENANT,
-    DemoFailed,
-    Kubectl,
-    hold_to_story,
-    set_up,
-    view_of,
-)
+from tests.demo.stage import DemoFailed, Kubectl, hold_to_story, set_up, view_of
 from tests.demo.story import STOCKS, TENANTS, Tenant
 
 
@@ -36,7 +29,7 @@ def explain(name: str, text: str) -> None:
 
 
 def show(kubectl: Kubectl, tenant: Tenant) -> None:
-    kubeconfig, arguments = view_of(tenant)
+    kubeconfig, arguments = view_of(kubectl, tenant)
     say(f"\n== {tenant.who}\n")
     hold_to_story(kubectl, tenant)
     say(kubectl.run("get", "gpuclassoptions", *arguments, kubeconfig=kubeconfig))
@@ -46,17 +39,21 @@ def show(kubectl: Kubectl, tenant: Tenant) -> None:
 
 def show_refusal(kubectl: Kubectl) -> None:
     say("\n== Another tenant's namespace is none of Acme's business\n")
-    done = kubectl.attempt("get", "gpuclassoptions", "-n", "tenant-globex", kubeconfig=TENANT)
+    done = kubectl.attempt(
+        "get", "gpuclassoptions", "-n", "tenant-globex", kubeconfig=kubectl.tenant
+    )
     say(done.stderr.strip())
     if done.returncode == 0:
         raise DemoFailed("Acme could read what Globex sees")
 
 
 def main() -> int:
-    kubectl = Kubectl(say)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", type=Path, default=Path(".run"), help="what `make up` left")
+    kubectl = Kubectl(parser.parse_args().run, say)
     try:
         say("== Into the cluster\n")
-        set_up(kubectl, say)
+        set_up(kubectl)
         say("\n== What the hoster offers, and where the units are\n")
         say(kubectl.run("get", "gpuclasses"))
         say("TOTAL, FREE and READY are the binder's, which is not built yet. What they are:")
@@ -72,16 +69,16 @@ def main() -> int:
         f"""
 Every number above was worked out by hand before, and the live answers are equal to it.
 
-It goes on running. Look further, as Acme's administrator (KUBECONFIG={TENANT}):
-  {KUBECTL} get gpuclassoptions -o wide
-  {KUBECTL} describe gpuclassoption a100-80gb
-  {KUBECTL} get gpuclaims
-  {KUBECTL} get gpuclassoptions -w      # and change something in another window
-or as the cluster's (KUBECONFIG={ADMIN}):
-  {KUBECTL} get gpuclassoptions -A
-  {KUBECTL} uncordon gpu-node-04
-  {KUBECTL} label namespace tenant-globex gpu.cozystack.io/vgpu=entitled
-Logs are in .run/log/. Stop everything: make down"""
+It goes on running. Look further, as Acme's administrator (KUBECONFIG={kubectl.tenant}):
+  {kubectl.program} get gpuclassoptions -o wide
+  {kubectl.program} describe gpuclassoption a100-80gb
+  {kubectl.program} get gpuclaims
+  {kubectl.program} get gpuclassoptions -w      # and change something in another window
+or as the cluster's (KUBECONFIG={kubectl.admin}):
+  {kubectl.program} get gpuclassoptions -A
+  {kubectl.program} uncordon gpu-node-04
+  {kubectl.program} label namespace tenant-globex gpu.cozystack.io/vgpu=entitled
+Logs are in {kubectl.program.parents[1]}/log/. Stop everything: make down"""
     )
     return 0
 

@@ -20,11 +20,6 @@ from tests.demo.story import Tenant, differences, figures
 REPOSITORY = Path(__file__).parents[2]
 OBJECTS = Path("manifests/examples/demo")
 KUBEVIRT_KINDS = Path("tests/kubevirt_crds")
-RUN = Path(".run")
-KUBECTL = RUN / "bin" / "kubectl"
-ADMIN = RUN / "kubeconfig"
-TENANT = RUN / "tenant.kubeconfig"
-FILLED_IN = RUN / "demo"
 
 DEADLINE_SECONDS = 60.0
 """For what must come true soon; generous, since the machine may be shared."""
@@ -72,14 +67,28 @@ STEPS = (
 
 
 class Kubectl:
-    """The real kubectl on the demo's cluster, run from the repository's top."""
+    """The real kubectl on what `make up` left in the folder `run`, from the repository's top."""
 
-    def __init__(self, say: Say, environ: Mapping[str, str] = os.environ) -> None:
-        self._say = say
+    def __init__(self, run: Path, say: Say, environ: Mapping[str, str] = os.environ) -> None:
+        self.program = run / "bin" / "kubectl"
+        self.admin = run / "kubeconfig"
+        self.tenant = run / "tenant.kubeconfig"
+        self.filled_in = run / "demo"
+        self.say = say
         self._environ = environ
 
-    def run(self, *arguments: str, kubeconfig: Path = ADMIN, told: bool = True) -> str:
-        """What a command printed.
+    def check(self) -> None:
+        """See that there is a cluster.
+
+        Raises:
+            DemoFailed: when nothing is up.
+        """
+        for needed in (self.program, self.admin, self.tenant):
+            if not (REPOSITORY / needed).exists():
+                raise DemoFailed(f"{needed} is missing: run `make demo`, or `make up` first")
+
+    def run(self, *arguments: str, kubeconfig: Path | None = None, told: bool = True) -> str:
+        """What a command printed; the administrator runs it unless told otherwise.
 
         Raises:
             DemoFailed: when it failed, with what it said.
@@ -90,13 +99,14 @@ class Kubectl:
         return done.stdout
 
     def attempt(
-        self, *arguments: str, kubeconfig: Path = ADMIN, told: bool = True
+        self, *arguments: str, kubeconfig: Path | None = None, told: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """A command that may fail."""
+        kubeconfig = kubeconfig or self.admin
         if told:
-            self._say(f"$ KUBECONFIG={kubeconfig} {KUBECTL} {shlex.join(arguments)}")
+            self.say(f"$ KUBECONFIG={kubeconfig} {self.program} {shlex.join(arguments)}")
         return subprocess.run(
-            [str(KUBECTL), *arguments],
+            [str(self.program), *arguments],
             cwd=REPOSITORY,
             env={**self._environ, "KUBECONFIG": str(kubeconfig)},
             capture_output=True,
@@ -104,26 +114,25 @@ class Kubectl:
         )
 
 
-def set_up(kubectl: Kubectl, say: Say) -> None:
+def set_up(kubectl: Kubectl) -> None:
     """Everything that is there before a tenant looks.
 
     Raises:
         DemoFailed: when the cluster is not up, or refuses something.
     """
-    if not (REPOSITORY / KUBECTL).exists() or not (REPOSITORY / ADMIN).exists():
-        raise DemoFailed("no cluster is up here: run `make demo`, or `make up` first")
-    say("# the kinds of KubeVirt")
+    kubectl.check()
+    kubectl.say("# the kinds of KubeVirt")
     kubectl.run("apply", "-f", str(KUBEVIRT_KINDS))
     kubectl.run("wait", "--for=condition=Established", "-f", str(KUBEVIRT_KINDS), told=False)
     for step in STEPS:
         if step.what:
-            say(f"# {step.what}")
+            kubectl.say(f"# {step.what}")
         _apply(kubectl, step)
-    say("# all nodes are ready, all pods run")
+    kubectl.say("# all nodes are ready, all pods run")
     kubectl.run(
         "wait", "--for=condition=Ready", "-f", str(OBJECTS / "nodes.yaml"), "--timeout=120s"
     )
-    for file in (FILLED_IN / "launchers.yaml", OBJECTS / "pods.yaml"):
+    for file in (kubectl.filled_in / "launchers.yaml", OBJECTS / "pods.yaml"):
         kubectl.run(
             "wait", "--for=jsonpath={.status.phase}=Running", "-f", str(file), "--timeout=120s"
         )
@@ -145,7 +154,7 @@ def _filled_in(kubectl: Kubectl, file: Path) -> Path:
     if not _PLACEHOLDER.search(text):
         return file
     served = json.loads(kubectl.run("get", _READ_BACK, "-A", "-o", "json", told=False))["items"]
-    target = FILLED_IN / file.name
+    target = kubectl.filled_in / file.name
     (REPOSITORY / target).parent.mkdir(parents=True, exist_ok=True)
     (REPOSITORY / target).write_text(fill_in(text, served))
     return target
@@ -176,15 +185,16 @@ def _place(served: Mapping[str, object]) -> tuple[object, object]:
     return metadata.get("namespace"), metadata["name"]
 
 
-def view_of(tenant: Tenant) -> tuple[Path, tuple[str, ...]]:
+def view_of(kubectl: Kubectl, tenant: Tenant) -> tuple[Path, tuple[str, ...]]:
     """Whose kubeconfig shows a tenant's namespace, and with which arguments.
 
     Acme's people have a kubeconfig; the administrator shows what the others see.
     """
+    place = ("-n", tenant.namespace)
     if tenant.group == "tenant-acme-admin":
-        return TENANT, ("-n", tenant.namespace)
+        return kubectl.tenant, place
     who = ("--as", f"{tenant.namespace}-user", "--as-group", tenant.group)
-    return ADMIN, ("-n", tenant.namespace, *who)
+    return kubectl.admin, (*place, *who)
 
 
 def hold_to_story(kubectl: Kubectl, tenant: Tenant) -> None:
@@ -193,7 +203,7 @@ def hold_to_story(kubectl: Kubectl, tenant: Tenant) -> None:
     Raises:
         DemoFailed: when they do not get there, with every difference.
     """
-    kubeconfig, arguments = view_of(tenant)
+    kubeconfig, arguments = view_of(kubectl, tenant)
     command = ("get", "gpuclassoptions", *arguments, "-o", "json")
     end = time.monotonic() + DEADLINE_SECONDS
     while True:
