@@ -1,0 +1,1 @@
+"""The manifests on a real control plane: what they install, and what they allow."""
