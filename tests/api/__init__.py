@@ -1,0 +1,1 @@
+"""The API as clients meet it, on a real control plane."""
