@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from types import TracebackType
@@ -55,6 +55,10 @@ _KEEP_ALIVE: Final = {
 }
 
 T = TypeVar("T")
+
+
+class Stalled(TimedOut):
+    """A stream was open, and nothing arrived on it for as long as was agreed."""
 
 
 class Connection:
@@ -145,7 +149,7 @@ class Connection:
         params: Mapping[str, str],
         *,
         idle_seconds: float,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a watch until the server ends it. Close it with `aclosing`.
 
         Args:
@@ -155,7 +159,7 @@ class Connection:
 
         Raises:
             ApiError: the watch was refused; Unavailable where the connection broke, or ended
-                inside a line; TimedOut where nothing arrived.
+                inside a line; Stalled where nothing arrived any more.
         """
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds
@@ -175,6 +179,8 @@ class Connection:
                 async for chunk in response.content.iter_any():
                     for line in lines.feed(chunk):
                         yield line
+            except TimeoutError:
+                raise Stalled(f"WATCH {path}: nothing for {idle_seconds:g} seconds") from None
             finally:
                 response.close()
             if lines.is_within_line:

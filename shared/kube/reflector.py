@@ -1,0 +1,427 @@
+"""One collection followed: listed, then watched, for as long as the process lives.
+
+What goes wrong on the way (a broken connection, a version that expired, a kind that is not there)
+is handled here: the values that the sink got are at every moment those of some recent state of
+the API server, and after a gap the difference is delivered, the deleted included. How recent, and
+why not more, can be asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Generic, Protocol, TypeVar
+
+import orjson
+import structlog
+
+from shared.core.model import Key
+from shared.errors import (
+    ApiError,
+    Expired,
+    Forbidden,
+    NotFound,
+    TimedOut,
+    Unavailable,
+    from_status,
+)
+from shared.kube.collections import Collection
+from shared.kube.connect import Stalled
+from shared.kube.decode import Undecodable
+from shared.kube.fields import Json, elements, mapping, mappings, text, whole
+from shared.kube.pace import Pace, backoff
+
+logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+_BREATH: Final = 100
+_SHORT_WATCH_SECONDS: Final = 1.0
+_PROBLEMS_MAX: Final = 1000
+_GAP_SECONDS_MAX: Final = 300.0
+
+
+class Sink(Protocol[T_contra]):
+    """Who gets the values. Called on the loop, in order; must not block and must not raise."""
+
+    def put(self, value: T_contra) -> None:
+        """An object was added or changed to this; never twice in a row the same."""
+        ...
+
+    def gone(self, value: T_contra) -> None:
+        """An object was deleted; this is its last known state."""
+        ...
+
+
+class Reading(Protocol):
+    """The part of a connection that a reflector needs."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        """As `Connection.request`."""
+        ...
+
+    def stream(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AsyncGenerator[bytes, None]:
+        """As `Connection.stream`."""
+        ...
+
+
+class Standing(StrEnum):
+    """How a collection stands."""
+
+    STARTING = "Starting"
+    """Not listed yet."""
+    SYNCED = "Synced"
+    """Listed, and followed since; perhaps with a gap that is being closed."""
+    ABSENT = "Absent"
+    """The kind is not served: the collection is empty, and known to be."""
+    UNREADABLE = "Unreadable"
+    """We may not read it. What was read before may be out of date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a collection stands, for health checks, metrics and people.
+
+    Attributes:
+        age: seconds since the values were last proven to be those of the API server: by a list,
+            an event, a bookmark, a watch that the server ended when its time was up, or the
+            answer that the kind is not served. Infinite before.
+        problems: of objects that could not be read, or not wholly, by namespace and name.
+        trouble: the last fault, empty while all is well.
+    """
+
+    name: str
+    standing: Standing
+    age: float
+    objects: int
+    lists: int
+    watches: int
+    problems: Mapping[Key, str]
+    trouble: str
+
+
+class Reflector(Generic[T]):
+    """Follows one collection into a sink. Run it once."""
+
+    def __init__(
+        self,
+        collection: Collection[T],
+        connection: Reading,
+        sink: Sink[T],
+        *,
+        clock: Callable[[], float],
+        chance: random.Random,
+        pace: Pace | None = None,
+        on_standing: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._collection = collection
+        self._connection = connection
+        self._sink = sink
+        self._clock = clock
+        self._chance = chance
+        self._pace = pace or Pace()
+        self._on_standing = on_standing
+        self._values: dict[Key, T] = {}
+        self._version = ""
+        self._standing = Standing.STARTING
+        self._fresh_at = float("-inf")
+        self._failures = 0
+        self._is_doubtful = False
+        self._is_paged = True
+        self._lists = 0
+        self._watches = 0
+        self._problems: dict[Key, str] = {}
+        self._trouble = ""
+
+    @property
+    def name(self) -> str:
+        """The collection's."""
+        return self._collection.name
+
+    @property
+    def standing(self) -> Standing:
+        """How the collection stands."""
+        return self._standing
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the sink has the whole collection, or knows that there is none."""
+        return self._standing in {Standing.SYNCED, Standing.ABSENT}
+
+    def age(self, now: float) -> float:
+        """Seconds since the values were last proven fresh, on the clock given."""
+        return now - self._fresh_at
+
+    def report(self, now: float) -> Report:
+        """How the collection stands."""
+        return Report(
+            self.name,
+            self._standing,
+            self.age(now),
+            len(self._values),
+            self._lists,
+            self._watches,
+            dict(self._problems),
+            self._trouble,
+        )
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            try:
+                if self._version and self._is_doubtful:
+                    await self._verify()
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except NotFound as error:
+                self._forget()
+                await self._pause(error, self._pace.absent)
+            except Forbidden as error:
+                self._stand(Standing.UNREADABLE)
+                await self._pause(error, self._pace.absent)
+            except Expired as error:
+                self._version = ""
+                # At once the first time. A server that expires what it has just listed is ailing.
+                await self._pause(error, 0.0 if self._failures == 0 else self._backoff(error))
+            except ApiError as error:
+                await self._pause(error, self._backoff(error))
+
+    async def _verify(self) -> None:
+        """After a gap, find out whether the server still is in the future of our version.
+
+        Where etcd was restored from a backup it is not, and a watch from our version would wait,
+        silently, until the server has written as much again (seen on 1.36). Versions of one
+        server can be compared (KEP-5504). After a long gap they say nothing: list anew.
+        """
+        page = await self._page({**self._collection.params, "limit": "1"})
+        now = text(mapping(page.get("metadata")).get("resourceVersion"))
+        is_comparable = now.isdecimal() and self._version.isdecimal()
+        gap = self._clock() - self._fresh_at
+        if gap > _GAP_SECONDS_MAX or not is_comparable or int(now) < int(self._version):
+            self._version = ""
+        self._is_doubtful = False
+
+    async def _list(self) -> None:
+        """Read the whole collection and deliver what changed since the last time."""
+        began = self._clock()
+        self._lists += 1
+        seen: set[Key] = set()
+        params = dict(self._collection.params)
+        if self._is_paged:
+            params["limit"] = str(self._collection.page_size)
+        # A list that expires between two pages is too large for the pace of this server.
+        self._is_paged = True
+        while True:
+            page = await self._page(params)
+            for index, raw in enumerate(mappings(page.get("items"))):
+                seen.add(self._put(raw))
+                if index % _BREATH == _BREATH - 1:
+                    await asyncio.sleep(0)
+            metadata = mapping(page.get("metadata"))
+            if not text(metadata.get("continue")):
+                break
+            params["continue"] = text(metadata.get("continue"))
+        for key in [key for key in self._values if key not in seen]:
+            self._sink.gone(self._values.pop(key))
+        for key in [key for key in self._problems if key not in seen]:
+            del self._problems[key]
+        self._version = text(metadata.get("resourceVersion"))
+        self._fresh_at = began
+        self._stand(Standing.SYNCED)
+
+    async def _page(self, params: Mapping[str, str]) -> Json:
+        try:
+            body = await self._connection.request(
+                "GET", self._collection.path, params=params, timeout_seconds=self._pace.page
+            )
+        except Expired:
+            self._is_paged = False
+            raise
+        try:
+            page = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise Unavailable(f"{self._collection.path}: a list that is not JSON") from error
+        if not elements(mapping(page).get("items")) and "metadata" not in mapping(page):
+            raise Unavailable(f"{self._collection.path}: an answer that is not a list")
+        return mapping(page)
+
+    async def _watch(self) -> None:
+        """Take in events from the last version on, until the server ends the watch."""
+        seconds = self._chance.randint(*self._pace.watch)
+        params = {
+            **self._collection.params,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(seconds),
+        }
+        began = self._clock()
+        self._watches += 1
+        self._is_doubtful = True
+        stream = self._connection.stream(
+            self._collection.path, params, idle_seconds=self._pace.stall
+        )
+        try:
+            async with asyncio.timeout(seconds + self._pace.overtime), aclosing(stream) as lines:
+                async for line in lines:
+                    self._event(line)
+                    self._recovered()
+        except Stalled:
+            # Perhaps nothing happened, perhaps nobody is there any more: asking anew tells.
+            return
+        except TimeoutError as error:
+            raise TimedOut(f"{self._collection.path}: the watch did not end in time") from error
+        lasted = self._clock() - began
+        if lasted < _SHORT_WATCH_SECONDS and self._fresh_at < began:
+            raise Unavailable(f"{self._collection.path}: the watch ended at once")
+        if lasted > seconds - _SHORT_WATCH_SECONDS:
+            # Ended by the server at the time agreed: until then it had no more to tell.
+            self._fresh_at = self._clock()
+            self._is_doubtful = False
+        self._recovered()
+
+    def _event(self, line: bytes) -> None:
+        """Take in one event of a watch.
+
+        Raises:
+            ApiError: it is an ERROR event, or no event at all.
+        """
+        try:
+            event = mapping(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            raise Unavailable(f"{self._collection.path}: an event that is not JSON") from error
+        raw = mapping(event.get("object"))
+        match event.get("type"):
+            case "ADDED" | "MODIFIED":
+                self._put(raw)
+            case "DELETED":
+                self._delete(raw)
+            case "BOOKMARK":
+                pass
+            case "ERROR":
+                code = whole(raw.get("code")) or 500
+                raise from_status(code if code >= 400 else 500, raw)
+            case other:
+                raise Unavailable(f"{self._collection.path}: an event of the type {other!r:.40}")
+        self._version = text(mapping(raw.get("metadata")).get("resourceVersion")) or self._version
+        self._fresh_at = self._clock()
+
+    def _put(self, raw: Json) -> Key:
+        """Deliver an object unless nothing that we read of it changed.
+
+        One that cannot be decoded leaves the last good state of the same object in place.
+        """
+        key, uid = _identity(raw)
+        before = self._values.get(key)
+        if before is not None and uid and _uid(before) not in {"", uid}:
+            # Made anew under its name: what was known of the old one must not pass to it.
+            self._sink.gone(self._values.pop(key))
+            before = None
+        value = self._decoded(key, raw)
+        if value is not None and value != before:
+            self._values[key] = value
+            self._sink.put(value)
+        return key
+
+    def _delete(self, raw: Json) -> None:
+        """Deliver an object's end, with the state that it ended in."""
+        key, _ = _identity(raw)
+        before = self._values.pop(key, None)
+        if before is not None:
+            last = self._decoded(key, raw)
+            self._sink.gone(before if last is None else last)
+        self._problems.pop(key, None)
+
+    def _decoded(self, key: Key, raw: Json) -> T | None:
+        notes: list[str] = []
+        value: T | None = None
+        try:
+            value = self._collection.decode(raw, notes.append)
+        except Undecodable as error:
+            notes.append(str(error))
+        told = "; ".join(notes)
+        if told != self._problems.get(key, ""):
+            self._problems.pop(key, None)
+            if told and len(self._problems) < _PROBLEMS_MAX:
+                self._problems[key] = told
+                logger.warning(
+                    "object not wholly readable",
+                    collection=self.name,
+                    namespace=key[0],
+                    name=key[1],
+                    problems=told,
+                    skipped=value is None,
+                )
+        return value
+
+    def _forget(self) -> None:
+        """The kind is not served: nothing of it exists."""
+        self._version = ""
+        while self._values:
+            self._sink.gone(self._values.popitem()[1])
+        self._problems.clear()
+        self._failures = 0
+        self._fresh_at = self._clock()
+        self._stand(Standing.ABSENT)
+
+    def _stand(self, standing: Standing) -> None:
+        if standing is not self._standing:
+            self._standing = standing
+            logger.info("collection changed its standing", collection=self.name, standing=standing)
+            self._on_standing()
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        self._trouble = ""
+
+    def _backoff(self, error: ApiError) -> float:
+        self._failures += 1
+        pause = backoff(self._failures, self._chance.random())
+        return max(pause, float(error.retry_after or 0)) if error.code == 429 else pause
+
+    async def _pause(self, error: ApiError, seconds: float) -> None:
+        trouble = f"{type(error).__name__}: {error}"
+        is_news, self._trouble = trouble != self._trouble, trouble
+        logger.log(
+            logging.WARNING if is_news else logging.DEBUG,
+            "collection not followed for now",
+            collection=self.name,
+            standing=self._standing,
+            error=trouble,
+            hint=_HINTS.get(type(error), ""),
+            again_in_seconds=round(seconds, 1),
+        )
+        await asyncio.sleep(seconds)
+
+
+_HINTS: Final[Mapping[type[ApiError], str]] = {
+    Forbidden: "grant the verbs list and watch on this resource, see the role of this process",
+    NotFound: "the kind is not served; it is followed once it is",
+}
+
+
+def _identity(raw: Json) -> tuple[Key, str]:
+    metadata = mapping(raw.get("metadata"))
+    key = (text(metadata.get("namespace")), text(metadata.get("name")))
+    return key, text(metadata.get("uid"))
+
+
+def _uid(value: object) -> str:
+    """The uid that a value carries; many have none, and are known by their name."""
+    return text(getattr(value, "uid", ""))

@@ -1,0 +1,1 @@
+"""Tests of the door to Kubernetes, on a real API server."""
