@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -337,7 +338,11 @@ async def test_tolerations_are_at_most_32(kinds: Cluster) -> None:
 
 async def test_there_is_one_system(kinds: Cluster) -> None:
     system = {"apiVersion": "gpu.cozystack.io/v1alpha1", "kind": "GPUSystem"}
+    the_one = json.dumps({**system, "metadata": {"name": "default"}})
 
+    # Applied and not created: another test may have made it.
+    applied = await kinds.kubectl("apply", "--dry-run=server", "-f", "-", stdin=the_one)
+    assert "gpusystem.gpu.cozystack.io/default" in applied.checked
     assert await refusal(kinds, {**system, "metadata": {"name": "second"}}) == (
         'GPUSystem.gpu.cozystack.io "second" is invalid: <nil>: Invalid value: "second" is no name'
         " for a GPUSystem: there is one, with the metadata.name default"

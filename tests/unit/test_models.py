@@ -12,6 +12,7 @@ from shared.api.conditions import Condition, ConditionType, find
 from shared.api.gpuclaim import GPUClaim
 from shared.api.gpuclass import GPUClass, Vendor
 from shared.api.gpusystem import GPUSystem
+from shared.api.meta import ListMeta
 from shared.api.status import Status, StatusCause, StatusDetails
 from shared.core.model import Entitlement, Lifecycle, Mode
 from shared.core.terms import Truth
@@ -145,6 +146,23 @@ def test_the_state_of_the_system_is_read() -> None:
     assert got.status.epoch == 3
     assert got.status.effective_settings is not None
     assert got.status.effective_settings.kubevirt_namespace == "cozy-kubevirt"
+
+
+@pytest.mark.parametrize("free", ["7", 7.0, True, -1, 2**31])
+def test_a_figure_is_a_whole_number_within_an_int32(free: object) -> None:
+    with pytest.raises(ValidationError, match="free"):
+        GPUClass.model_validate({**CLASS, "status": {"capacity": {"free": free}}})
+
+
+def test_the_token_of_a_cut_list_goes_by_the_name_that_python_keeps_for_itself() -> None:
+    cut = ListMeta(resource_version="7", continue_="token", remaining_item_count=3)
+
+    assert orjson.loads(cut.model_dump_json()) == {
+        "resourceVersion": "7",
+        "continue": "token",
+        "remainingItemCount": 3,
+    }
+    assert ListMeta.model_validate({"continue": "token"}).continue_ == "token"
 
 
 def test_a_condition_is_found_by_its_type() -> None:
