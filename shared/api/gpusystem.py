@@ -27,11 +27,7 @@ ResourceNames = Annotated[
 
 
 class EffectiveSettings(Model):
-    """The settings in force.
-
-    They are those of the ConfigMap gpu-settings, spelt alike, with the last good value in the
-    place of a bad one.
-    """
+    """The settings in force."""
 
     enabled: Switch | None = None
     """Whether GPU classes can be used."""
@@ -82,7 +78,8 @@ class GPUSystemStatus(Model):
     KubeVirt permits, and those that the settings name."""
 
     effective_settings: EffectiveSettings | None = None
-    """The settings in force."""
+    """The settings in force: those of the ConfigMap gpu-settings, spelt alike, with the last good
+    value in the place of a bad one."""
 
     conditions: (
         Annotated[list[Condition], Field(max_length=16, json_schema_extra=keyed_by("type"))] | None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from shared import vocabulary
 from shared.reasons import Reason
 from tests.generate import crds, files
 
@@ -112,6 +113,26 @@ def test_every_field_is_described(plural: str) -> None:
     fields = [(p, s) for p, s in nodes(schema(plural)) if not p.endswith("[]") and p != ".metadata"]
 
     assert [path for path, found in fields if not found.get("description")] == []
+
+
+def test_descriptions_use_the_words_of_the_vocabulary() -> None:
+    """A docstring cannot be made from a constant, so a rename must find it here."""
+    text = (ROOT / "docs" / "api.md").read_text()
+    named = set(re.findall(r"(?:catalog\.)?gpu\.cozystack\.io/[\w-]+", text))
+
+    assert named == {
+        vocabulary.GROUP_VERSION,
+        vocabulary.CATALOG_GROUP_VERSION,
+        vocabulary.LABEL_ENTITLEMENT,
+        vocabulary.ANNOTATION_CLAIMS,
+    }
+    assert f"says {vocabulary.ENTITLED} (Required)" in text
+    assert f"a Secret in the namespace {vocabulary.NAMESPACE}." in text
+    assert (
+        f"the ConfigMap {vocabulary.SETTINGS_NAME},"
+        in (dict(nodes(schema("gpusystems")))[".status.effectiveSettings"]["description"])
+    )
+    assert f"with the name {vocabulary.SYSTEM_NAME}." in text
 
 
 @pytest.mark.parametrize("plural", STORED)
