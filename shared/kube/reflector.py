@@ -197,8 +197,9 @@ class Reflector(Generic[T]):
                 await self._pause(error, self._pace.absent)
             except Expired as error:
                 self._version = ""
+                pause = self._backoff(error)
                 # At once the first time. A server that expires what it has just listed is ailing.
-                await self._pause(error, 0.0 if self._failures == 0 else self._backoff(error))
+                await self._pause(error, pause if self._failures > 1 else 0.0)
             except ApiError as error:
                 await self._pause(error, self._backoff(error))
 
@@ -274,6 +275,7 @@ class Reflector(Generic[T]):
         began = self._clock()
         self._watches += 1
         self._is_doubtful = True
+        is_silent = True
         stream = self._connection.stream(
             self._collection.path, params, idle_seconds=self._pace.stall
         )
@@ -282,13 +284,14 @@ class Reflector(Generic[T]):
                 async for line in lines:
                     self._event(line)
                     self._recovered()
+                    is_silent = False
         except Stalled:
             # Perhaps nothing happened, perhaps nobody is there any more: asking anew tells.
             return
         except TimeoutError as error:
             raise TimedOut(f"{self._collection.path}: the watch did not end in time") from error
         lasted = self._clock() - began
-        if lasted < _SHORT_WATCH_SECONDS and self._fresh_at < began:
+        if is_silent and lasted < _SHORT_WATCH_SECONDS:
             raise Unavailable(f"{self._collection.path}: the watch ended at once")
         if lasted > seconds - _SHORT_WATCH_SECONDS:
             # Ended by the server at the time agreed: until then it had no more to tell.
