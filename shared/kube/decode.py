@@ -85,7 +85,7 @@ def pod(raw: Json, note: Note) -> Pod:
         uid=text(metadata.get("uid")),
         node_name=name(spec.get("nodeName")),
         requests=requests(spec, note),
-        ended=mapping(raw.get("status")).get("phase") in _FINAL_PHASES,
+        ended=text(mapping(raw.get("status")).get("phase")) in _FINAL_PHASES,
         owner=_controller(metadata, "VirtualMachineInstance"),
         launcher_mark=text(annotations.get(v.ANNOTATION_LAUNCHER)),
         pinned_to=pinned_to(spec),
@@ -215,7 +215,7 @@ def migration(raw: Json, note: Note) -> Migration:
         name=text(metadata["name"]),
         uid=text(metadata.get("uid")),
         vmi_name=text(mapping(raw.get("spec")).get("vmiName")),
-        final=mapping(raw.get("status")).get("phase") in _FINAL_PHASES,
+        final=text(mapping(raw.get("status")).get("phase")) in _FINAL_PHASES,
     )
 
 
