@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from shared import vocabulary as words
+from shared.settings import GpuSettings, parse
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 Manifest = dict[str, Any]
@@ -252,6 +254,14 @@ def test_the_settings_carry_their_defaults_as_rule_9_has_them() -> None:
         "pinTimeout": "5m",
         "starvationBound": "15m",
     }
+
+
+def test_the_settings_are_good_and_say_what_holds_without_them() -> None:
+    found, problems = parse(the("ConfigMap", words.SETTINGS_NAME)["data"], GpuSettings())
+    assert problems == ()
+    # The manifests trust Cozystack's own groups besides those that are trusted anywhere.
+    assert found.trusted_groups > GpuSettings().trusted_groups
+    assert replace(found, trusted_groups=GpuSettings().trusted_groups) == GpuSettings()
 
 
 def test_the_dev_component_redirects_the_service_and_touches_nothing_else() -> None:
