@@ -28,10 +28,10 @@ def explain(name: str, text: str) -> None:
     )
 
 
-def show(kubectl: Kubectl, tenant: Tenant) -> None:
+def show(kubectl: Kubectl, tenant: Tenant, within_seconds: float) -> None:
     kubeconfig, arguments = view_of(kubectl, tenant)
     say(f"\n== {tenant.who}\n")
-    hold_to_story(kubectl, tenant)
+    hold_to_story(kubectl, tenant, within_seconds)
     say(kubectl.run("get", "gpuclassoptions", *arguments, kubeconfig=kubeconfig))
     for seen in tenant.options:
         explain(seen.class_name, seen.why)
@@ -50,7 +50,11 @@ def show_refusal(kubectl: Kubectl) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, default=Path(".run"), help="what `make up` left")
-    kubectl = Kubectl(parser.parse_args().run, say)
+    parser.add_argument(
+        "--within", type=float, default=60.0, help="seconds in which the figures must be right"
+    )
+    arguments = parser.parse_args()
+    kubectl = Kubectl(arguments.run, say)
     try:
         say("== Into the cluster\n")
         set_up(kubectl)
@@ -60,7 +64,7 @@ def main() -> int:
         for name, stock in STOCKS.items():
             explain(name, stock.why)
         for tenant in TENANTS:
-            show(kubectl, tenant)
+            show(kubectl, tenant, arguments.within)
         show_refusal(kubectl)
     except DemoFailed as failure:
         sys.stderr.write(f"\nthe demo failed: {failure}\n")
@@ -77,7 +81,7 @@ It goes on running. Look further, as Acme's administrator (KUBECONFIG={kubectl.t
 or as the cluster's (KUBECONFIG={kubectl.admin}):
   {kubectl.program} get gpuclassoptions -A
   {kubectl.program} uncordon gpu-node-04
-  {kubectl.program} label namespace tenant-globex gpu.cozystack.io/vgpu=entitled
+  {kubectl.program} label --overwrite namespace tenant-globex gpu.cozystack.io/vgpu=entitled
 Logs are in {kubectl.program.parents[1]}/log/. Stop everything: make down"""
     )
     return 0

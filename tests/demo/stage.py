@@ -15,14 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.demo.story import Tenant, differences, figures
+from tests.demo.story import TENANTS, Tenant, differences, figures
 
 REPOSITORY = Path(__file__).parents[2]
 OBJECTS = Path("manifests/examples/demo")
 KUBEVIRT_KINDS = Path("tests/kubevirt_crds")
 
-DEADLINE_SECONDS = 60.0
-"""For what must come true soon; generous, since the machine may be shared."""
+PART_OF, DEMO = "app.kubernetes.io/part-of", "demo"
+"""Label of the demo's own claims."""
+
 POLL_SECONDS = 0.3
 
 Say = Callable[[str], None]
@@ -40,7 +41,8 @@ class Step:
     """One file, and how it is applied.
 
     `mode` is `all` for whole objects, `status` for their status only, `reported` for what a
-    controller that does not run here would add to objects without a status subresource.
+    controller that does not run here would add to objects without a status subresource. Each
+    mode owns its fields (server-side apply), so that none takes away what another wrote.
     """
 
     file: str
@@ -124,6 +126,8 @@ def set_up(kubectl: Kubectl) -> None:
     kubectl.say("# the kinds of KubeVirt")
     kubectl.run("apply", "-f", str(KUBEVIRT_KINDS))
     kubectl.run("wait", "--for=condition=Established", "-f", str(KUBEVIRT_KINDS), told=False)
+    for tenant in TENANTS:
+        _give_back(kubectl, tenant.namespace)
     for step in STEPS:
         if step.what:
             kubectl.say(f"# {step.what}")
@@ -138,13 +142,17 @@ def set_up(kubectl: Kubectl) -> None:
         )
 
 
+def _give_back(kubectl: Kubectl, namespace: str) -> None:
+    """Delete what somebody ordered since the last time: the story's budgets know nothing of it."""
+    others = f"{PART_OF}!={DEMO}"
+    kubectl.run("delete", "gpuclaims", "-n", namespace, "-l", others, told=False)
+
+
 def _apply(kubectl: Kubectl, step: Step) -> None:
     file = _filled_in(kubectl, OBJECTS / step.file)
-    how: Sequence[str] = ()
-    if step.mode != "all":
-        how = ("--server-side", "--force-conflicts", f"--field-manager=demo-{step.mode}")
+    how = ["--server-side", "--force-conflicts", f"--field-manager=demo-{step.mode}"]
     if step.mode == "status":
-        how = (*how, "--subresource=status")
+        how.append("--subresource=status")
     kubectl.run("apply", *how, "-f", str(file))
 
 
@@ -197,15 +205,15 @@ def view_of(kubectl: Kubectl, tenant: Tenant) -> tuple[Path, tuple[str, ...]]:
     return kubectl.admin, (*place, *who)
 
 
-def hold_to_story(kubectl: Kubectl, tenant: Tenant) -> None:
+def hold_to_story(kubectl: Kubectl, tenant: Tenant, within_seconds: float) -> None:
     """Wait until a tenant's options have the figures that were worked out by hand.
 
     Raises:
-        DemoFailed: when they do not get there, with every difference.
+        DemoFailed: when they do not get there in time, with every difference.
     """
     kubeconfig, arguments = view_of(kubectl, tenant)
     command = ("get", "gpuclassoptions", *arguments, "-o", "json")
-    end = time.monotonic() + DEADLINE_SECONDS
+    end = time.monotonic() + within_seconds
     while True:
         done = kubectl.attempt(*command, kubeconfig=kubeconfig, told=False)
         if done.returncode == 0:

@@ -232,8 +232,7 @@ TENANTS = (
                 limited_by=(Reason.NOT_ENTITLED,),
                 remaining=UNLIMITED,
                 entitlement="Missing",
-                why="A virtual GPU asks for an entitlement, and no namespace from here upwards"
-                " has the label.",
+                why="A virtual GPU asks for an entitlement, and this namespace is labelled denied.",
             ),
             Seen(
                 "a100-80gb",

@@ -1,0 +1,88 @@
+"""The demo, on a control plane of its own: its classes and its KubeVirt are cluster-wide."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.build import REPOSITORY, Binaries
+from tests.cluster.install import Catalog
+from tests.cluster.plane import control_plane
+from tests.cluster.supervisor import write_tools
+
+
+@pytest.fixture(scope="module")
+async def shown(run: Path, binaries: Binaries) -> AsyncIterator[Path]:
+    """A control plane with our server, and beside it what `make up` writes for users."""
+    folder = run / "demo"
+    async with control_plane(folder, binaries) as plane:
+        catalog = Catalog(plane)
+        try:
+            await catalog.install()
+            await write_tools(folder, plane)
+            yield folder
+        finally:
+            await catalog.stop()
+
+
+async def demo(shown: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.demo", "--run", str(shown), *arguments]
+    return await asyncio.to_thread(
+        subprocess.run, command, cwd=REPOSITORY, capture_output=True, text=True
+    )
+
+
+async def kubectl(shown: Path, *arguments: str, stdin: str = "") -> str:
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [str(shown / "bin" / "kubectl"), *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_the_demo_shows_each_tenant_its_figures_again_and_again(shown: Path) -> None:
+    """One story in three acts, since each needs the one before and the control plane costs."""
+    first = await demo(shown)
+    assert first.returncode == 0, first.stderr
+    assert "a100-80gb   Passthrough   80Gi     15     6         4/10        4 " in first.stdout
+    assert 'cannot list resource "gpuclassoptions"' in first.stdout
+
+    # Somebody follows the advice at the demo's end, then runs it again.
+    await kubectl(shown, "uncordon", "gpu-node-04")
+    label = "gpu.cozystack.io/vgpu=entitled"
+    await kubectl(shown, "label", "--overwrite", "namespace", "tenant-globex", label)
+    order = (
+        "{apiVersion: gpu.cozystack.io/v1alpha1, kind: GPUClaim, metadata: {name: more},"
+        " spec: {className: l40s, count: 1}}"
+    )
+    tenant = f"--kubeconfig={shown / 'tenant.kubeconfig'}"
+    await kubectl(shown, tenant, "create", "-f", "-", stdin=order)
+    again = await demo(shown)
+    assert again.returncode == 0, again.stderr
+
+    # What the demo does not know of is in the way: a wrong figure is named, and fails it.
+    stranger = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: stranger, namespace: tenant-acme},"
+        " spec: {containers: [{name: main, image: registry.example/cuda, resources: {limits:"
+        " {nvidia.com/AD102GL_L40S: '1'}}}]}}"
+    )
+    await kubectl(shown, "create", "-f", "-", stdin=stranger)
+    failed = await demo(shown, "--within", "1")
+    assert failed.returncode == 1
+    assert "tenant-acme does not see what it must" in failed.stderr
+    assert "l40s: remaining is 1, worked out by hand: 2" in failed.stderr
+
+
+async def test_without_a_cluster_the_demo_says_how_to_get_one(tmp_path: Path) -> None:
+    done = await demo(tmp_path / "nothing")
+    assert done.returncode == 1
+    assert "run `make demo`, or `make up` first" in done.stderr
