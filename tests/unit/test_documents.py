@@ -1,0 +1,69 @@
+"""The documents hold together: links lead somewhere, cited rules exist, commands exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")])
+PACKAGES = ("admission", "apiserver", "binder", "shared", "tests", "manifests")
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(#[^)\s]*)?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_CITED = re.compile(r"\brules? (\d+(?:\.\d+)?(?:(?:, | and | to )\d+(?:\.\d+)?)*)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_RULE = re.compile(r"^(?:#+ |- \*\*)(\d+(?:\.\d+)?)[. *]", re.MULTILINE)
+
+
+def anchors(path: Path) -> set[str]:
+    """Anchors of a document's headings, as code hosts make them."""
+    kept = (
+        re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(path.read_text())
+    )
+    return {f"#{heading.strip().replace(' ', '-')}" for heading in kept}
+
+
+def sources() -> Iterator[Path]:
+    for package in PACKAGES:
+        for suffix in ("*.py", "*.yaml"):
+            yield from (REPOSITORY / package).rglob(suffix)
+
+
+@pytest.mark.parametrize(
+    "document", [pytest.param(path, id=str(path.relative_to(REPOSITORY))) for path in DOCUMENTS]
+)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for target, anchor in _LINK.findall(document.read_text()):
+        if "://" in target:
+            continue
+        path = (document.parent / target).resolve() if target else document
+        assert path.exists(), f"{document.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(path), f"{document.name} links to {target}{anchor}"
+
+
+def test_every_rule_that_code_cites_is_in_the_design() -> None:
+    written = set(_RULE.findall((REPOSITORY / "docs" / "design.md").read_text()))
+    cited = {
+        (number, str(path.relative_to(REPOSITORY)))
+        for path in sources()
+        for numbers in _CITED.findall(path.read_text())
+        for number in _NUMBER.findall(numbers)
+    }
+    assert cited
+    assert {each for each in cited if each[0] not in written} == set()
+
+
+def test_every_make_target_that_a_document_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        (target, document.name)
+        for document in DOCUMENTS
+        for target in re.findall(r"(?:`|^)make ([a-z]+)", document.read_text(), re.MULTILINE)
+    }
+    assert named
+    assert {each for each in named if each[0] not in targets} == set()
