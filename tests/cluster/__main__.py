@@ -67,9 +67,8 @@ def _up() -> None:
     run = os.path.relpath(RUN)
     to_terminal(
         f"up after {time.monotonic() - started:.0f} s\n"
-        f"  {run}/bin/kubectl …                                    as the administrator\n"
-        f"  {run}/bin/kubectl --kubeconfig {run}/tenant.kubeconfig …  as a user of"
-        f" {supervisor.TENANT}\n"
+        f"  as the administrator: {run}/bin/kubectl …\n"
+        f"  as {supervisor.TENANT}: {run}/bin/kubectl --kubeconfig {run}/tenant.kubeconfig …\n"
         f"  logs: {run}/log/; end it: make down"
     )
 

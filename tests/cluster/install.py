@@ -142,4 +142,5 @@ def gpu_apiserver(kubeconfig: Path, serving: Pair, port: int) -> list[str | Path
         f"--secure-port={port}",
         f"--tls-cert-file={serving.certificate}",
         f"--tls-private-key-file={serving.key}",
+        "--shutdown-delay=0",  # there is no load balancer that must notice first
     ]

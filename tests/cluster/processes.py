@@ -19,6 +19,15 @@ TAKEN = ("address already in use", "Address already in use")
 """What servers print when another process was quicker to take a port."""
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
 class Died(Exception):
     """A process ended that should have gone on; the message holds its last words."""
 

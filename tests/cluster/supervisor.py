@@ -33,7 +33,7 @@ from tests.cluster.plane import ControlPlane, control_plane
 from tests.cluster.processes import Died
 from tests.cluster.waiting import NeverHappened
 
-OK, FAILED, OTHER = "ok", "failed ", "other"
+OK, FAILED = "ok", "failed "
 TENANT = "tenant-acme"
 """The tenant of `.run/tenant.kubeconfig`; the demo gives it budgets and VMs."""
 
@@ -149,14 +149,14 @@ class Supervisor:
             case ["refresh", wanted] if wanted == self.key:
                 await self._refresh(writer)
             case _:
-                await _tell(writer, OTHER)
+                await _tell(writer, FAILED + "what runs is of other code")
         writer.close()
 
     async def _refresh(self, writer: asyncio.StreamWriter) -> None:
         async with self._busy:
             try:
                 if self._catalog is None:
-                    await _tell(writer, OTHER)
+                    await _tell(writer, FAILED + "what runs is still starting")
                     return
                 self._catalog.plane.check()
                 await _tell(writer, "it is up: applying manifests/ and restarting gpu-apiserver")

@@ -38,9 +38,11 @@ def up(folder: Path, binaries: Binaries, say: Say) -> None:
         with _connected(folder) as running:
             if running is not None:
                 running.sendall(f"refresh {supervisor.key(binaries)}\n".encode())
-                if _heard(running, say, START_SECONDS_MAX) == supervisor.OK:
+                outcome = _heard(running, say, START_SECONDS_MAX)
+                if outcome == supervisor.OK:
                     return
-                say("what runs is broken or of other code: starting anew")
+                why = outcome.removeprefix(supervisor.FAILED).partition("\n")[0]
+                say(f"starting anew: {why or 'it is stopping'}")
         _end(folder, say)
         _start(folder, binaries, say)
 
@@ -135,7 +137,7 @@ def _heard(connection: socket.socket, say: Say, seconds: float) -> str:
         *lines, rest = (rest + got).split(b"\n")
         for line in lines:
             text = line.decode().replace("\r", "\n")
-            if text in (supervisor.OK, supervisor.OTHER) or text.startswith(supervisor.FAILED):
+            if text == supervisor.OK or text.startswith(supervisor.FAILED):
                 return text
             say(text)
 
