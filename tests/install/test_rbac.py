@@ -41,7 +41,7 @@ def rights(of: tuple[str, str], *verbs: str) -> frozenset[Right]:
     return frozenset((*of, verb) for verb in verbs)
 
 
-EVERYBODY = rights(CLASSES, *READ)
+EVERYBODY = rights(CLASSES, *READ) | rights(SYSTEMS, *READ)
 VIEWER = EVERYBODY | rights(OPTIONS, *READ) | rights(CLAIMS, *READ)
 EDITOR = VIEWER | rights(CLAIMS, "create", "delete")
 
@@ -170,7 +170,7 @@ async def holds_in_its_namespace_only(
     assert await allowed(cluster, user, "") == EVERYBODY
 
 
-async def test_whoever_is_authenticated_reads_classes_and_nothing_else_of_ours(
+async def test_whoever_is_authenticated_reads_classes_and_the_system_and_nothing_else_of_ours(
     cluster: Cluster, unique: Callable[[str], str]
 ) -> None:
     assert await allowed(cluster, User(unique("stranger")), "default") == EVERYBODY

@@ -155,10 +155,12 @@ def test_rights_reach_the_roles_that_exist(
 
 
 def test_every_authenticated_user_reads_the_classes_and_nothing_else() -> None:
-    assert rights("gpuclasses-read") == reads(words.GROUP, words.RESOURCE_CLASSES)
-    binding = the("ClusterRoleBinding", "gpuclasses-read-authenticated")
+    assert rights("gpu-catalog-read") == reads(
+        words.GROUP, words.RESOURCE_CLASSES, words.RESOURCE_SYSTEMS
+    )
+    binding = the("ClusterRoleBinding", "gpu-catalog-read-authenticated")
     assert [subject["name"] for subject in binding["subjects"]] == ["system:authenticated"]
-    assert binding["roleRef"]["name"] == "gpuclasses-read"
+    assert binding["roleRef"]["name"] == "gpu-catalog-read"
 
 
 def test_the_api_service_is_the_catalog_below_everybody_else_and_never_skips_verification() -> None:
