@@ -118,3 +118,25 @@ KUBEVIRT_GROUP: Final = "kubevirt.io"
 
 KUBEVIRT_GROUP_VERSION: Final = f"{KUBEVIRT_GROUP}/v1"
 """apiVersion of KubeVirt's kinds, served since its first stable release."""
+
+# Kubernetes' own names that our servers judge by.
+GROUP_MASTERS: Final = "system:masters"
+"""Group that may do everything; authorization is not asked."""
+
+GROUP_AUTHENTICATED: Final = "system:authenticated"
+"""Group of everybody who is somebody."""
+
+GROUP_UNAUTHENTICATED: Final = "system:unauthenticated"
+"""Group of everybody else."""
+
+USER_ANONYMOUS: Final = "system:anonymous"
+"""Name of a caller without credentials."""
+
+EXTRA_CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
+"""Extra of a user: which certificate vouched for it."""
+
+TRUST_NAMESPACE: Final = "kube-system"
+"""Where kube-apiserver publishes whom an extension server trusts."""
+
+TRUST_NAME: Final = "extension-apiserver-authentication"
+"""That ConfigMap. Written by kube-apiserver, read by our API server."""
