@@ -1,1 +1,1 @@
-"""The API as clients meet it, on a real control plane."""
+"""The API as clients meet it: on a real control plane, and over bare sockets."""

@@ -1,9 +1,13 @@
-"""Our kinds on the run's control plane."""
+"""Our kinds on the run's control plane, and a server of each test's own."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 
+from tests.api.served import Served
 from tests.cluster.build import REPOSITORY
 from tests.cluster.session import Cluster
 
@@ -17,3 +21,17 @@ async def kinds(cluster: Cluster) -> Cluster:
     waited = await cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
     assert waited.checked.count("condition met") == 3
     return cluster
+
+
+@pytest.fixture
+async def starting(tmp_path: Path) -> AsyncIterator[Served]:
+    """A server that does not know yet whom to trust."""
+    async with Served(tmp_path) as served:
+        yield served
+
+
+@pytest.fixture
+async def served(starting: Served) -> Served:
+    """A server that knows whom to trust."""
+    starting.believe()
+    return starting

@@ -1,0 +1,277 @@
+"""The process that answers: what it is made of, in which order it starts, and how it ends.
+
+Everything real is made here: clocks, chance, sockets, signals. Nothing else reads them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import structlog
+import uvloop
+from pydantic import Field
+
+from apiserver.app import Services, make_app
+from apiserver.authentication import Authenticator
+from apiserver.authorization import Authorizer
+from apiserver.catalog import Catalog, StateSource, freshness
+from apiserver.flow import Lifecycle, Stage, WatchLimit
+from apiserver.listener import bind, listening
+from apiserver.metrics import Metrics
+from apiserver.options import Options
+from apiserver.reviews import KubernetesReviews
+from apiserver.serving import Tls
+from apiserver.trust import TrustSource
+from apiserver.watch import Versions
+from shared.core.cluster import ClusterState
+from shared.core.model import Change
+from shared.kube.collections import CLUSTER, config_map
+from shared.kube.connect import Connection
+from shared.kube.credentials import CredentialsError, InCluster, Kubeconfig
+from shared.kube.fields import Json, mapping, text
+from shared.kube.followed import FollowedSettings
+from shared.kube.informer import Informer
+from shared.observability.health import PING, Check
+from shared.observability.logs import configure
+from shared.settings import BadSettings, ProcessSettings, read
+from shared.vocabulary import TRUST_NAME, TRUST_NAMESPACE
+
+log = structlog.get_logger(__name__)
+
+PROGRAM: Final = "gpu-apiserver"
+DISTRIBUTION: Final = "cozystack-gpu"
+
+SYNC_SECONDS: Final = 60.0
+"""How long the first reading of the cluster may delay readiness (rule 10). A missing right then
+costs the resource alone, not discovery and with it the deletion of every namespace."""
+
+STALE_SECONDS: Final = 120.0
+"""Inputs that were not proven fresh for so long make every option say Fresh=False."""
+
+_FRESHNESS_SECONDS: Final = 2.0
+_NEVER: Final = float("inf")
+
+
+class ApiServerSettings(ProcessSettings):
+    """Flags of the API server, or variables such as GPU_SECURE_PORT."""
+
+    bind_address: str = Field(
+        default="::", description="address to listen on; :: is every one of both families"
+    )
+    secure_port: int = Field(default=8443, ge=1, le=65535, description="port to listen on (TLS)")
+    tls_cert_file: Path = Field(description="serving certificate, PEM; read again when it changes")
+    tls_private_key_file: Path = Field(description="key of the serving certificate, PEM")
+    shutdown_delay: float = Field(
+        default=20.0,
+        ge=0,
+        le=300,
+        description="seconds to serve on after SIGTERM, until load balancers have noticed",
+    )
+    anonymous_auth: bool = Field(
+        default=True, description="whether callers without credentials are authorized as nobody"
+    )
+
+
+class Process:
+    """What the process is made of. Made, nothing runs yet; `jobs` is what has to."""
+
+    def __init__(self, settings: ApiServerSettings, connection: Connection) -> None:
+        self.lifecycle = Lifecycle()
+        self.tls = Tls(settings.tls_cert_file, settings.tls_private_key_file)
+        self._started = time.monotonic()
+        self._synced = False
+        self._state = ClusterState()
+        self.catalog = Catalog(StateSource(self._state), Versions(_wall), monotonic=time.monotonic)
+        self._informer = Informer(
+            connection,
+            CLUSTER,
+            self._apply,
+            clock=time.monotonic,
+            chance=random.SystemRandom(),
+            on_standing=self._judge,
+        )
+        followed = FollowedSettings(self._apply)
+        self._informer.follow(followed.collection, followed)
+        # Apart from the informer: we can be believed before the cluster is known.
+        self._trust = TrustSource(time.monotonic)
+        self._trusted = Informer(connection, clock=time.monotonic, chance=random.SystemRandom())
+        self._trusted.follow(
+            config_map(TRUST_NAMESPACE, TRUST_NAME), _TrustSink(self._trust, self.tls)
+        )
+        reviews = KubernetesReviews(connection)
+        version = metadata.version(DISTRIBUTION)
+        self.app = make_app(
+            Services(
+                lifecycle=self.lifecycle,
+                trust=self._trust,
+                authenticator=Authenticator(
+                    self._trust,
+                    reviews,
+                    monotonic=time.monotonic,
+                    wall=_wall,
+                    token_key=secrets.token_bytes(32),
+                    anonymous=settings.anonymous_auth,
+                ),
+                authorizer=Authorizer(reviews, monotonic=time.monotonic),
+                options=Options(
+                    self.catalog,
+                    limit=WatchLimit(),
+                    chance=random.SystemRandom(),
+                    unavailable=self._unsynced,
+                ),
+                health={
+                    "healthz": [PING],
+                    "livez": [PING],
+                    "readyz": [
+                        PING,
+                        Check("request-header-ca", self._untrusting),
+                        Check("informer-sync", self._starting),
+                        Check("shutdown", self._leaving),
+                    ],
+                },
+                metrics=Metrics(
+                    monotonic=time.monotonic,
+                    watchers=lambda: self.catalog.watchers,
+                    trust_problem=lambda: self._trust.problem,
+                    input_ages=self._informer.ages,
+                ),
+                package_version=version,
+            )
+        )
+
+    def jobs(self) -> dict[str, Coroutine[None, None, None]]:
+        """What runs beside the server until it has ended, by name."""
+        return {
+            "trust": self._trusted.run(),
+            "informer": self._informer.run(),
+            "catalog": self.catalog.run(),
+            "certificates": self.tls.run(),
+            "freshness": self._watch_freshness(),
+        }
+
+    def _apply(self, change: Change) -> None:
+        self.catalog.touch(self._state.apply(change))
+
+    def _judge(self) -> None:
+        self._synced = self._synced or self._informer.synced
+        self.catalog.touch(self._state.set_unreadable(self._informer.unreadable))
+
+    def _unsynced(self) -> str:
+        """Why options cannot be served yet, empty once they could."""
+        if self._synced:
+            return ""
+        missing = [name for name, age in self._informer.ages().items() if age == _NEVER]
+        return f"the cluster is not read yet: {', '.join(missing)}"
+
+    def _starting(self) -> str:
+        return self._unsynced() if time.monotonic() - self._started < SYNC_SECONDS else ""
+
+    def _untrusting(self) -> str:
+        if self._trust.current.front_proxy is not None:
+            return ""
+        return f"{TRUST_NAMESPACE}/{TRUST_NAME}: {self._trust.problem}"
+
+    def _leaving(self) -> str:
+        return "asked to end" if self.lifecycle.stage >= Stage.LEAVING else ""
+
+    async def _watch_freshness(self) -> None:
+        """Say in every option whether what it was computed from is fresh."""
+        before: list[str] = []
+        while True:
+            await asyncio.sleep(_FRESHNESS_SECONDS)
+            stale = sorted(n for n, age in self._informer.ages().items() if age > STALE_SECONDS)
+            if stale != before:
+                before = stale
+                lag = f"not read for {STALE_SECONDS:.0f} s: {', '.join(stale)}" if stale else None
+                self.catalog.set_fresh(freshness(lag, datetime.fromtimestamp(_wall(), UTC)))
+
+
+class _TrustSink:
+    """Takes in the ConfigMap that says whom to trust, and tells the TLS layer."""
+
+    def __init__(self, trust: TrustSource, tls: Tls) -> None:
+        self._trust = trust
+        self._tls = tls
+
+    def put(self, value: Json) -> None:
+        self._update({key: text(told) for key, told in mapping(value.get("data")).items()})
+
+    def gone(self, value: Json) -> None:
+        del value
+        self._update(None)
+
+    def _update(self, data: dict[str, str] | None) -> None:
+        if self._trust.update(data):
+            self._tls.set_trust(self._trust.current)
+        if self._trust.problem:
+            log.error("whom to trust cannot be read", problem=self._trust.problem)
+
+
+async def serve(settings: ApiServerSettings) -> None:
+    """Run the process.
+
+    Start: listen at once; 503 is the answer until it is known whom to trust. End, on SIGTERM:
+    not ready any more; serve on for the delay; accept nothing new; watches end; what is in
+    flight ends; last of all the readers of the cluster.
+    """
+    source = (
+        Kubeconfig(settings.kubeconfig, settings.context) if settings.kubeconfig else InCluster()
+    )
+    user_agent = f"{PROGRAM}/{metadata.version(DISTRIBUTION)}"
+    async with (
+        Connection(source, clock=time.monotonic, user_agent=user_agent) as connection,
+        asyncio.TaskGroup() as tasks,
+    ):
+        process = Process(settings, connection)
+        sock = bind(settings.bind_address, settings.secure_port)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process.lifecycle.leave)
+        jobs = [tasks.create_task(job, name=name) for name, job in process.jobs().items()]
+        async with listening(process.app, sock, process.tls.context):
+            log.info("serving", address=settings.bind_address, port=settings.secure_port)
+            await process.lifecycle.wait_until_leaving()
+            log.info("ending", delay_seconds=settings.shutdown_delay)
+            await asyncio.sleep(settings.shutdown_delay)
+            process.catalog.end()
+        for job in jobs:
+            job.cancel()
+    log.info("ended")
+
+
+def main() -> None:
+    """Read the settings, serve, and end as told."""
+    try:
+        settings = read(ApiServerSettings, sys.argv[1:])
+        configure(settings.log_level, settings.log_format)
+        _raise_file_limit()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
+    except* (BadSettings, CredentialsError, OSError) as errors:
+        sys.exit("\n".join(f"{PROGRAM}: {error}" for error in errors.exceptions))
+
+
+def _wall() -> float:
+    """POSIX seconds."""
+    return time.time_ns() / 1e9
+
+
+def _raise_file_limit() -> None:
+    """Each watch is a socket: take as many descriptors as we may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main()

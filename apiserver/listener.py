@@ -1,0 +1,145 @@
+"""The listening socket: HTTP/1.1 over TLS, with limits that large identities fit into.
+
+aiohttp's own limits are too small for what a front proxy sends: a user with thousands of groups
+is thousands of header lines, and a long selector is a long URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+from typing_extensions import override
+
+from apiserver.responses import status_response
+from shared.errors import BadRequest, InternalError
+
+KEEP_ALIVE_SECONDS: Final = 150.0
+"""kube-apiserver keeps idle connections for 90 seconds; whoever closes first may break a request
+that is on its way, so it must not be us."""
+
+HEADERS_SECONDS: Final = 32.0
+"""How long a request's headers may take to arrive (kube-apiserver's own limit)."""
+
+HANDSHAKE_SECONDS: Final = 10.0
+DRAIN_SECONDS: Final = 60.0
+"""How long requests may take to end after the last connection was accepted."""
+
+_BACKLOG: Final = 1024
+_LIMITS: Final[dict[str, Any]] = {
+    "keepalive_timeout": KEEP_ALIVE_SECONDS,
+    "max_headers": 8192,
+    "max_field_size": 1024 * 1024,
+    "max_line_size": 1024 * 1024,
+    "access_log": None,
+}
+
+
+class Protocol(web.RequestHandler):
+    """One connection. Ends those whose request never comes to its point."""
+
+    _busy = False
+    _too_slow: asyncio.TimerHandle | None = None
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if not self._busy and self._too_slow is None:
+            loop = asyncio.get_running_loop()
+            self._too_slow = loop.call_later(HEADERS_SECONDS, self.force_close)
+        super().data_received(data)
+
+    @override
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def begin(self) -> None:
+        """The headers of a request have arrived."""
+        self._busy = True
+        self._forget()
+
+    def finish(self) -> None:
+        """The request has been answered."""
+        self._busy = False
+
+    @override
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What cannot be parsed as HTTP gets a Status too, never text or HTML."""
+        self._forget()
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun, no error can be sent any more")
+        if status >= 500:
+            response = status_response(InternalError("Internal error occurred"))
+        elif isinstance(exc, LineTooLong):
+            response = status_response(BadRequest("the request's line or a header is too long"))
+        else:
+            response = status_response(BadRequest("the request is not valid HTTP/1.1"))
+        response.force_close()
+        return response
+
+    def _forget(self) -> None:
+        if self._too_slow is not None:
+            self._too_slow.cancel()
+            self._too_slow = None
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """A listening TCP socket.
+
+    Raises:
+        OSError: the address is not ours or is taken.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server(
+        (address, port),
+        family=family,
+        backlog=_BACKLOG,
+        dualstack_ipv6=family == socket.AF_INET6 and address == "::",
+    )
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application, sock: socket.socket, context: ssl.SSLContext
+) -> AsyncIterator[asyncio.Server]:
+    """Serve until the block is left; then accept nothing, and let what is in flight end.
+
+    Handlers are cancelled when their client goes away: a watch of nobody ends at once.
+    """
+    runner = web.AppRunner(
+        app,
+        handle_signals=False,
+        handler_cancellation=True,
+        shutdown_timeout=DRAIN_SECONDS,
+        **_LIMITS,
+    )
+    await runner.setup()
+    manager = runner.server
+    assert manager is not None
+    loop = asyncio.get_running_loop()
+    try:
+        server = await loop.create_server(
+            lambda: Protocol(manager, loop=loop, **_LIMITS),
+            sock=sock,
+            ssl=context,
+            backlog=_BACKLOG,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+        )
+        try:
+            yield server
+        finally:
+            server.close()
+    finally:
+        await runner.cleanup()

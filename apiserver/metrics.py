@@ -1,0 +1,131 @@
+"""Figures of the server, and the middleware that counts requests. Labels are few and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from apiserver.authorization import FREE_PATHS, INFO
+from shared.vocabulary import RESOURCE_OPTIONS
+
+log = structlog.get_logger(__name__)
+
+SLOW_SECONDS: Final = 1.0
+"""An answer that took longer is logged."""
+
+CLIENT_GONE: Final = 499
+"""Code of a request whose client went away before the answer; nobody ever sees it."""
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+_VERBS: Final = frozenset(
+    {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Metrics:
+    """The registry of this process, with what is counted here.
+
+    Args:
+        monotonic: seconds, to measure with.
+        watchers: how many watches there are now.
+        trust_problem: what is wrong with the request-header trust, empty where nothing is.
+        input_ages: seconds since each collection was last proven fresh.
+    """
+
+    def __init__(
+        self,
+        *,
+        monotonic: Callable[[], float],
+        watchers: Callable[[], int] = lambda: 0,
+        trust_problem: Callable[[], str] = lambda: "",
+        input_ages: Callable[[], dict[str, float]] = dict,
+    ) -> None:
+        self._monotonic = monotonic
+        self._input_ages = input_ages
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._requests = Counter(
+            "gpu_apiserver_requests",
+            "Requests answered, by verb, resource (empty for other paths) and HTTP code.",
+            ["verb", "resource", "code"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "gpu_apiserver_request_duration_seconds",
+            "How long answers took, watches excepted.",
+            ["verb", "resource"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        Gauge(
+            "gpu_apiserver_watchers", "Watches that are open.", registry=self.registry
+        ).set_function(watchers)
+        Gauge(
+            "gpu_apiserver_trust_problem",
+            "1 while the ConfigMap that says whom to trust is missing or cannot be used.",
+            registry=self.registry,
+        ).set_function(lambda: bool(trust_problem()))
+        self._ages = Gauge(
+            "gpu_apiserver_input_age_seconds",
+            "Seconds since a collection was last proven to be that of the API server.",
+            ["collection"],
+            registry=self.registry,
+        )
+
+    async def expose(self, _: web.Request) -> web.Response:
+        """GET /metrics, in the text format of Prometheus."""
+        for name, age in self._input_ages().items():
+            self._ages.labels(name).set(age)
+        body = await asyncio.to_thread(generate_latest, self.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def observed(self, request: web.Request, code: int, seconds: float) -> None:
+        """Count one request; what failed here or was slow goes to the log, without headers."""
+        info = request.get(INFO)
+        resource = RESOURCE_OPTIONS if info and info.resource == RESOURCE_OPTIONS else ""
+        known = info is not None and (info.verb in _VERBS)
+        verb = info.verb if info is not None and known else "other"
+        self._requests.labels(verb, resource, str(code)).inc()
+        if verb != "watch":
+            self._seconds.labels(verb, resource).observe(seconds)
+        failed = code >= 500 and request.path not in FREE_PATHS  # those tell by themselves
+        if failed or (seconds > SLOW_SECONDS and verb != "watch"):
+            log.warning(
+                "request failed" if failed else "request was slow",
+                method=request.method,
+                path=request.path,
+                code=code,
+                seconds=round(seconds, 3),
+                audit_id=request.headers.get("Audit-Id", ""),
+            )
+        else:
+            log.debug("request", method=request.method, path=request.path, code=code)
+
+    def observing(self) -> Callable[..., Awaitable[web.StreamResponse]]:
+        """The middleware, outermost: it sees what is really answered."""
+
+        @web.middleware
+        async def observe(request: web.Request, handler: Handler) -> web.StreamResponse:
+            began = self._monotonic()
+            code = CLIENT_GONE
+            try:
+                response = await handler(request)
+                code = response.status
+                return response
+            finally:
+                self.observed(request, code, self._monotonic() - began)
+
+        return observe

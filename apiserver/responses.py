@@ -1,0 +1,76 @@
+"""Answers: bytes with the headers that Kubernetes clients expect, and errors as Status."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import orjson
+import yaml
+from aiohttp import web
+
+from apiserver.negotiation import Media, accepts_gzip
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDict
+
+    from shared.errors import ApiError
+
+GZIP_FROM_BYTES: Final = 128 * 1024
+"""Smaller bodies are not worth the work (kube-apiserver's own threshold)."""
+
+NO_CACHE: Final = "no-cache, private"
+"""Cache-Control of whatever does not say otherwise."""
+
+
+async def api_response(
+    request: web.Request, body: bytes, media: Media, *, pretty: bool
+) -> web.Response:
+    """Answer with JSON, in the media type that was accepted; long work leaves the loop."""
+    if media is Media.YAML:
+        body = await asyncio.to_thread(_yaml, body)
+    elif pretty:
+        body = await asyncio.to_thread(_indented, body)
+    response = web.Response(body=body, content_type=media.value)
+    if len(body) > GZIP_FROM_BYTES:
+        response.headers["Vary"] = "Accept-Encoding"
+        if accepts_gzip(request.headers.get("Accept-Encoding", "")):
+            response.body = await asyncio.to_thread(_gzip, body)
+            response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+def status_response(error: ApiError) -> web.Response:
+    """An error as Status, always JSON: whoever asked for another form must still understand."""
+    response = web.Response(
+        status=error.code,
+        body=orjson.dumps(error.to_status()),
+        content_type=Media.JSON.value,
+        headers=error.headers(),
+    )
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def set_defaults(headers: CIMultiDict[str], audit_id: str | None) -> None:
+    """Headers of every answer; `audit_id` is the request's, given back to be found again."""
+    headers.setdefault("Cache-Control", NO_CACHE)
+    if audit_id:
+        headers["Audit-Id"] = audit_id
+
+
+def _yaml(body: bytes) -> bytes:
+    text: str = yaml.dump(
+        orjson.loads(body), Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True
+    )
+    return text.encode()
+
+
+def _indented(body: bytes) -> bytes:
+    return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _gzip(body: bytes) -> bytes:
+    packer = zlib.compressobj(level=1, wbits=31)
+    return packer.compress(body) + packer.flush()
