@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from shared.core.model import Change, Gone, Object, Put
 from shared.kube.collections import Collection
-from shared.kube.pace import Pace
+from shared.kube.pace import BRISK, Pace
 from shared.kube.reflector import Reading, Reflector, Report, Sink, Standing
 
 T = TypeVar("T")
@@ -38,7 +38,8 @@ class Informer:
         on_change: gets each change, on the loop, in the order of its collection; must not block.
         clock: monotonic seconds.
         chance: spreads watches and retries over time.
-        pace: the times of all reflectors.
+        pace: the times of all reflectors; brisk, since what is computed from a collection says
+            how fresh it is.
         on_standing: called after the standing of a collection changed; `unreadable` and `synced`
             tell what they are then.
     """
@@ -51,7 +52,7 @@ class Informer:
         *,
         clock: Callable[[], float],
         chance: random.Random,
-        pace: Pace | None = None,
+        pace: Pace = BRISK,
         on_standing: Callable[[], None] = lambda: None,
     ) -> None:
         self._connection = connection

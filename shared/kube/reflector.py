@@ -34,7 +34,7 @@ from shared.kube.collections import Collection
 from shared.kube.connect import Stalled
 from shared.kube.decode import Undecodable
 from shared.kube.fields import Json, elements, mapping, mappings, text, whole
-from shared.kube.pace import Pace, backoff
+from shared.kube.pace import BRISK, Pace, backoff
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -126,7 +126,7 @@ class Reflector(Generic[T]):
         *,
         clock: Callable[[], float],
         chance: random.Random,
-        pace: Pace | None = None,
+        pace: Pace = BRISK,
         on_standing: Callable[[], None] = lambda: None,
     ) -> None:
         self._collection = collection
@@ -134,7 +134,7 @@ class Reflector(Generic[T]):
         self._sink = sink
         self._clock = clock
         self._chance = chance
-        self._pace = pace or Pace()
+        self._pace = pace
         self._on_standing = on_standing
         self._values: dict[Key, T] = {}
         self._version = ""
