@@ -31,9 +31,8 @@ def requests(spec: Json, note: Callable[[str], None]) -> Mapping[str, int]:
         if container.get("restartPolicy") == "Always":
             _add(total, asked)
             _add(sidecars, asked)
-            asked = sidecars
-        else:
-            _add(asked, sidecars)
+            continue
+        _add(asked, sidecars)
         for resource, amount in asked.items():
             peak[resource] = max(peak.get(resource, 0), amount)
     for resource, amount in peak.items():

@@ -23,11 +23,12 @@ Raw = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list, or a page of one where `more` is a continue token."""
+    """A list, or a page of one where `more` is a continue token; it takes some `seconds`."""
 
     version: str
     items: tuple[Raw, ...] = ()
     more: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class ScriptedApi:
         if isinstance(answer, bytes):
             return answer
         assert isinstance(answer, Listed), f"asked for a list, the script has {answer!r}"
+        await asyncio.sleep(answer.seconds)
         metadata = {"resourceVersion": answer.version, "continue": answer.more}
         return orjson.dumps({"metadata": metadata, "items": answer.items})
 

@@ -461,7 +461,7 @@ class TestAge:
         assert follow([], seconds=5).age == float("inf")
 
     def test_a_list_proves_the_time_at_which_it_was_asked_for(self) -> None:
-        assert follow([Listed("100")], seconds=50).age == pytest.approx(50)
+        assert follow([Listed("100", seconds=20)], seconds=50).age == pytest.approx(50)
 
     def test_silence_proves_nothing(self) -> None:
         assert follow([Listed("100"), Watched()], seconds=50).age == pytest.approx(50)
