@@ -222,7 +222,12 @@ def _one_line(problem: BaseException) -> str:
 
 
 def main(folder: Path, binaries: Binaries) -> None:
-    """Run as the supervisor: standard input is the connection to who started it."""
+    """Become the supervisor: standard input is the connection to who started it.
+
+    The connection stays open until the very end of the process, which its loss therefore tells.
+    """
     os.chdir(REPOSITORY)
+    if os.fork():
+        os._exit(0)  # who started us waits for this much; the other goes on, as nobody's child
     starter = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     asyncio.run(Supervisor(folder, binaries, key(binaries)).run(starter))

@@ -59,34 +59,28 @@ def _start(folder: Path, binaries: Binaries, say: Say) -> None:
     log = folder / "log" / "supervisor.log"
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     ours, theirs = socket.socketpair()
-    with ours, log.open("wb") as output:
-        with theirs:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tests.cluster",
-                    "supervise",
-                    str(folder),
-                    str(binaries.folder),
-                ],
+    with ours:
+        with theirs, log.open("wb") as output:
+            subprocess.run(  # ends once the supervisor is on its own, as nobody's child
+                [sys.executable, "-m", "tests.cluster", "supervise", folder, binaries.folder],
                 cwd=REPOSITORY,
                 stdin=theirs.fileno(),
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                check=False,  # the connection tells
             )
         try:
             outcome = _heard(ours, say, START_SECONDS_MAX)
-            if outcome == supervisor.OK:
-                ours.sendall(b"stay\n")
-                return
         except BaseException:
-            process.terminate()  # as losing the connection would; it ends all others first
-            _wait(process)
+            ours.shutdown(socket.SHUT_WR)  # it stops when we go; the other half tells when it has
+            _heard(ours, say, STOP_SECONDS_MAX)
             supervisor.clean(folder)
             raise
-    _wait(process)
+        if outcome == supervisor.OK:
+            ours.sendall(b"stay\n")
+            return
+        _heard(ours, say, STOP_SECONDS_MAX)
     supervisor.clean(folder)
     raise Failed(outcome.removeprefix(supervisor.FAILED) or f"it ended; see {log}")
 
@@ -140,11 +134,3 @@ def _heard(connection: socket.socket, say: Say, seconds: float) -> str:
             if text == supervisor.OK or text.startswith(supervisor.FAILED):
                 return text
             say(text)
-
-
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(STOP_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
