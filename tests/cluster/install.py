@@ -41,9 +41,10 @@ class Catalog:
         self.plane = plane
         at = plane.at
         clock = plane.cluster.access.clock
-        authority = Authority.create(at.keys, OUR_CA, clock())
+        authority = Authority.ensure(at.keys, OUR_CA, clock())
         serving = Pair.at(at.keys, vocabulary.SERVICE_APISERVER)
-        authority.server(serving, (SERVICE_HOST, "localhost", HOST), clock())
+        if not serving.certificate.exists():
+            authority.server(serving, (SERVICE_HOST, "localhost", HOST), clock())
         self.authority = authority.files.certificate
         self.component = Component(
             vocabulary.SERVICE_APISERVER,

@@ -65,6 +65,13 @@ class Authority:
         return cls(files, certificate, key)
 
     @classmethod
+    def ensure(cls, folder: Path, name: str, now: datetime.datetime) -> Authority:
+        """Read the one that is there, or make it."""
+        if Pair.at(folder, name).certificate.exists():
+            return cls.load(folder, name)
+        return cls.create(folder, name, now)
+
+    @classmethod
     def load(cls, folder: Path, name: str) -> Authority:
         """Read one that was made before."""
         files = Pair.at(folder, name)

@@ -67,6 +67,7 @@ class Cluster:
         user: User = ADMIN,
         namespace: str | None = None,
         stdin: str | None = None,
+        cache: Path | None = None,
     ) -> Output:
         """Run the real kubectl to its end.
 
@@ -75,14 +76,17 @@ class Cluster:
             user: whose kubeconfig it gets.
             namespace: the default of that kubeconfig's context.
             stdin: for `-f -`.
+            cache: where kubectl remembers for hours what was served; nowhere by default, so
+                that each call sees what is served now.
         """
-        with tempfile.TemporaryDirectory(prefix="kubectl-") as cache:
-            # A cache of its own: kubectl remembers what was served for hours.
+        with tempfile.TemporaryDirectory(prefix="kubectl-") as forgotten:
             process = await asyncio.create_subprocess_exec(
                 self.controlplane,
                 "kubectl",
                 *arguments,
-                env=kubectl_environ(self.access.kubeconfig(user, namespace), Path(cache)),
+                env=kubectl_environ(
+                    self.access.kubeconfig(user, namespace), cache or Path(forgotten)
+                ),
                 stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
