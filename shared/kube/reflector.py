@@ -33,7 +33,7 @@ from shared.errors import (
 from shared.kube.collections import Collection
 from shared.kube.connect import Stalled
 from shared.kube.decode import Undecodable
-from shared.kube.fields import Json, elements, mapping, mappings, text, whole
+from shared.kube.fields import Json, elements, mapping, mappings, name, text, whole
 from shared.kube.pace import BRISK, Pace, backoff
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -421,7 +421,7 @@ _HINTS: Final[Mapping[type[ApiError], str]] = {
 
 def _identity(raw: Json) -> tuple[Key, str]:
     metadata = mapping(raw.get("metadata"))
-    key = (text(metadata.get("namespace")), text(metadata.get("name")))
+    key = (name(metadata.get("namespace")), text(metadata.get("name")))
     return key, text(metadata.get("uid"))
 
 
