@@ -90,7 +90,8 @@ class Budget(Model):
     """The limit itself, where it is this namespace's own."""
 
     used: Count | None = None
-    """Units counted against the limit, where it is this namespace's own."""
+    """Units counted against the limit, where it is this namespace's own: what it and the tenants
+    that share its budget use, and what is set aside for tenants below with budgets of their own."""
 
     limiting_level: LimitingLevel | None = None
     """Where the limit is that leaves the least: here (Self), or at a tenant above (Ancestor),
