@@ -31,7 +31,7 @@ from apiserver.listener import bind, listening
 from apiserver.metrics import Metrics
 from apiserver.options import Options
 from apiserver.reviews import KubernetesReviews
-from apiserver.serving import Tls
+from apiserver.serving import CertificateError, Tls
 from apiserver.trust import TrustSource
 from apiserver.watch import Versions
 from shared.core.cluster import ClusterState
@@ -56,7 +56,7 @@ SYNC_SECONDS: Final = 60.0
 """How long the first reading of the cluster may delay readiness (rule 10). A missing right then
 costs the resource alone, not discovery and with it the deletion of every namespace."""
 
-STALE_SECONDS: Final = 120.0
+STALE_SECONDS: Final = 60.0
 """Inputs that were not proven fresh for so long make every option say Fresh=False."""
 
 _FRESHNESS_SECONDS: Final = 2.0
@@ -105,7 +105,12 @@ class Process:
         self._informer.follow(followed.collection, followed)
         # Apart from the informer: we can be believed before the cluster is known.
         self._trust = TrustSource(time.monotonic)
-        self._trusted = Informer(connection, clock=time.monotonic, chance=random.SystemRandom())
+        self._trusted = Informer(
+            connection,
+            clock=time.monotonic,
+            chance=random.SystemRandom(),
+            on_standing=self._judge_trust,
+        )
         self._trusted.follow(
             config_map(TRUST_NAMESPACE, TRUST_NAME), _TrustSink(self._trust, self.tls)
         )
@@ -144,7 +149,7 @@ class Process:
                     monotonic=time.monotonic,
                     watchers=lambda: self.catalog.watchers,
                     trust_problem=lambda: self._trust.problem,
-                    input_ages=self._informer.ages,
+                    inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],
                 ),
                 package_version=version,
             )
@@ -166,6 +171,15 @@ class Process:
     def _judge(self) -> None:
         self._synced = self._synced or self._informer.synced
         self.catalog.touch(self._state.set_unreadable(self._informer.unreadable))
+
+    def _judge_trust(self) -> None:
+        if self._trusted.unreadable:
+            log.error(
+                "may not read whom to trust, so nobody is",
+                config_map=f"{TRUST_NAMESPACE}/{TRUST_NAME}",
+                hint=f"bind our account in {TRUST_NAMESPACE} to the Role "
+                "extension-apiserver-authentication-reader",
+            )
 
     def _unsynced(self) -> str:
         """Why options cannot be served yet, empty once they could."""
@@ -258,7 +272,7 @@ def main() -> None:
         _raise_file_limit()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))
-    except* (BadSettings, CredentialsError, OSError) as errors:
+    except* (BadSettings, CertificateError, CredentialsError, OSError) as errors:
         sys.exit("\n".join(f"{PROGRAM}: {error}" for error in errors.exceptions))
 
 

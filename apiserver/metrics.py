@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import structlog
@@ -15,9 +15,14 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from apiserver.authorization import FREE_PATHS, INFO
+from shared.kube.reflector import Report
+from shared.observability.reflectors import ReflectorFigures
 from shared.vocabulary import RESOURCE_OPTIONS
 
 log = structlog.get_logger(__name__)
+
+PREFIX: Final = "gpu_apiserver"
+"""Begin of the names of our figures."""
 
 SLOW_SECONDS: Final = 1.0
 """An answer that took longer is logged."""
@@ -40,7 +45,7 @@ class Metrics:
         monotonic: seconds, to measure with.
         watchers: how many watches there are now.
         trust_problem: what is wrong with the request-header trust, empty where nothing is.
-        input_ages: seconds since each collection was last proven fresh.
+        inputs: how each collection that we follow stands.
     """
 
     def __init__(
@@ -49,46 +54,41 @@ class Metrics:
         monotonic: Callable[[], float],
         watchers: Callable[[], int] = lambda: 0,
         trust_problem: Callable[[], str] = lambda: "",
-        input_ages: Callable[[], dict[str, float]] = dict,
+        inputs: Callable[[], Iterable[Report]] = tuple,
     ) -> None:
         self._monotonic = monotonic
-        self._input_ages = input_ages
+        self._inputs = inputs
+        self._collections = ReflectorFigures(PREFIX)
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
+        self.registry.register(self._collections)
         self._requests = Counter(
-            "gpu_apiserver_requests",
+            f"{PREFIX}_requests",
             "Requests answered, by verb, resource (empty for other paths) and HTTP code.",
             ["verb", "resource", "code"],
             registry=self.registry,
         )
         self._seconds = Histogram(
-            "gpu_apiserver_request_duration_seconds",
+            f"{PREFIX}_request_duration_seconds",
             "How long answers took, watches excepted.",
             ["verb", "resource"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        Gauge(f"{PREFIX}_watchers", "Watches that are open.", registry=self.registry).set_function(
+            watchers
+        )
         Gauge(
-            "gpu_apiserver_watchers", "Watches that are open.", registry=self.registry
-        ).set_function(watchers)
-        Gauge(
-            "gpu_apiserver_trust_problem",
+            f"{PREFIX}_trust_problem",
             "1 while the ConfigMap that says whom to trust is missing or cannot be used.",
             registry=self.registry,
         ).set_function(lambda: bool(trust_problem()))
-        self._ages = Gauge(
-            "gpu_apiserver_input_age_seconds",
-            "Seconds since a collection was last proven to be that of the API server.",
-            ["collection"],
-            registry=self.registry,
-        )
 
     async def expose(self, _: web.Request) -> web.Response:
         """GET /metrics, in the text format of Prometheus."""
-        for name, age in self._input_ages().items():
-            self._ages.labels(name).set(age)
+        self._collections.take(self._inputs())
         body = await asyncio.to_thread(generate_latest, self.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -28,12 +28,19 @@ RELOAD_SECONDS: Final = 10.0
 """How often the files are looked at."""
 
 
+class CertificateError(Exception):
+    """There is no serving certificate to begin with; the message names the files."""
+
+
 class Tls:
     """The contexts of a listening socket.
 
     Args:
         certificate: file of the serving certificate and what stands above it, PEM.
         key: file of its key, PEM.
+
+    Raises:
+        CertificateError: they cannot be loaded; later on the last good ones stay in use.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -41,10 +48,13 @@ class Tls:
         self._key = key
         self._stamp: tuple[tuple[int, int, int], ...] = ()
         self._trust: Trust | None = None
-        self._current = self._load()
         self.context = _bare()
         """What to listen with; stays the same object."""
-        self.context.load_cert_chain(certificate, key)
+        try:
+            self.context.load_cert_chain(certificate, key)
+            self._current = self._load()
+        except (OSError, ssl.SSLError) as error:
+            raise CertificateError(f"certificate {certificate}, key {key}: {error}") from error
         self.context.sni_callback = self._hand_over
 
     def set_trust(self, trust: Trust) -> None:

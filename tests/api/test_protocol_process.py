@@ -1,0 +1,199 @@
+"""The process itself: how it starts without rights, takes a new certificate, and ends.
+
+Checks 3, 33, 103 and 104 of the contract.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.cluster.access import GPU_APISERVER, User
+from tests.cluster.install import SERVICE_HOST, Catalog, gpu_apiserver
+from tests.cluster.keys import Authority, Pair
+from tests.cluster.plane import ControlPlane
+from tests.cluster.ports import free_ports
+from tests.cluster.processes import Process
+from tests.cluster.waiting import wait_until
+
+Unique = Callable[[str], str]
+
+
+@dataclass(slots=True)
+class Started:
+    """A process of ours and a client that verifies it."""
+
+    process: Process
+    port: int
+    authority: Authority
+    serving: Pair
+    session: aiohttp.ClientSession = field(init=False)
+
+    def context(self) -> ssl.SSLContext:
+        """A verifying client's."""
+        return ssl.create_default_context(cafile=self.authority.files.certificate)
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text; status 0 where nothing answers."""
+        url = f"https://127.0.0.1:{self.port}{path}"
+        try:
+            async with self.session.get(url, server_hostname=SERVICE_HOST) as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientError:
+            return 0, ""
+
+    async def until(self, path: str, status: int) -> str:
+        """Wait for a status."""
+
+        async def reached() -> str | None:
+            code, text = await self.get(path)
+            return (text or "-") if code == status else None
+
+        return await wait_until(reached, f"{path} answers {status}; see {self.process.log}")
+
+
+Start = Callable[..., Awaitable[Started]]
+
+
+@pytest.fixture
+async def start(
+    plane: ControlPlane, catalog: Catalog, unique: Unique, tmp_path: Path
+) -> AsyncIterator[Start]:
+    """Starts a further process of ours, as any user, with further flags."""
+    assert catalog.component.port  # the manifests are applied: roles and kinds are there
+    running: list[Started] = []
+    access = plane.cluster.access
+
+    async def start(user: User, *flags: str, environ: Mapping[str, str] | None = None) -> Started:
+        authority = Authority.create(tmp_path, unique("ca"), access.clock())
+        serving = Pair.at(tmp_path, "serving")
+        authority.server(serving, (SERVICE_HOST,), access.clock())
+        (port,) = free_ports(1, random.Random())
+        command = [*gpu_apiserver(access.kubeconfig(user), serving, port), *flags]
+        log = plane.at.logs / f"{unique('gpu-apiserver')}.log"
+        process = await Process.start("gpu-apiserver", command, log, environ)
+        started = Started(process, port, authority, serving)
+        started.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=started.context(), force_close=True)
+        )
+        running.append(started)
+        return started
+
+    yield start
+    for started in running:
+        await started.session.close()
+        await started.process.stop()
+
+
+async def test_check_33_without_any_right_it_lives_is_not_ready_and_says_what_is_missing(
+    start: Start, unique: Unique
+) -> None:
+    started = await start(User(unique("stranger")))
+
+    assert await started.until("/livez", 200) == "ok"
+    report = await started.until("/readyz", 500)
+    assert "[-]request-header-ca failed: reason withheld" in report
+    status, body = await started.get("/apis")
+    assert (status, '"kind":"Status"' in body) == (503, True)
+
+    async def told() -> bool:
+        return "extension-apiserver-authentication-reader" in started.process.log.read_text()
+
+    await wait_until(told, "the log names the missing binding")
+    assert started.process.is_running
+
+
+async def test_check_103_it_is_ready_once_trust_and_cluster_are_read(start: Start) -> None:
+    started = await start(GPU_APISERVER)
+
+    assert await started.until("/readyz", 200) == "ok"
+
+
+async def test_check_3_a_certificate_replaced_on_disk_is_taken_up(
+    start: Start, plane: ControlPlane
+) -> None:
+    started = await start(GPU_APISERVER)
+    await started.until("/readyz", 200)
+
+    async def shown() -> bytes:
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", started.port, ssl=started.context(), server_hostname=SERVICE_HOST
+        )
+        certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return certificate
+
+    before = await shown()
+    started.authority.server(started.serving, (SERVICE_HOST,), plane.cluster.access.clock())
+
+    async def renewed() -> bool:
+        return await shown() != before
+
+    await wait_until(renewed, "the new certificate is shown")
+    assert (await started.get("/readyz"))[0] == 200
+
+
+async def test_check_104_asked_to_end_it_serves_on_for_the_delay_and_then_ends(
+    start: Start,
+) -> None:
+    started = await start(GPU_APISERVER, "--shutdown-delay=2")
+    await started.until("/readyz", 200)
+
+    os.kill(started.process.pid, signal.SIGTERM)
+
+    report = await started.until("/readyz", 500)
+    assert "[-]shutdown failed" in report
+    assert (await started.get("/livez"))[0] == 200
+
+    async def ended() -> bool:
+        return not started.process.is_running
+
+    await wait_until(ended, "the process has ended")
+    assert '"event":"ended"' in started.process.words(3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        pytest.param([], ["--tls-cert-file", "--tls-private-key-file"], id="no certificate"),
+        pytest.param(["--secure-port=0"], ["--secure-port", "'0'"], id="port 0"),
+        pytest.param(
+            ["--kubeconfig=/none", "--tls-cert-file=/x", "--tls-private-key-file=/x"],
+            ["/none"],
+            id="a kubeconfig that is not there",
+        ),
+        pytest.param(
+            [
+                "--kubeconfig={kubeconfig}",
+                "--tls-cert-file=/x.crt",
+                "--tls-private-key-file=/x.key",
+            ],
+            ["certificate /x.crt, key /x.key: ", "No such file"],
+            id="a certificate that is not there",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_without_a_trace(
+    plane: ControlPlane, flags: list[str], told: list[str]
+) -> None:
+    kubeconfig = plane.cluster.access.kubeconfig(GPU_APISERVER)
+    program = gpu_apiserver(kubeconfig, Pair.at(kubeconfig, "x"), 1)[0]
+    command = [program, *(flag.format(kubeconfig=kubeconfig) for flag in flags)]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith(("gpu-apiserver: ", "--"))
+    for word in told:
+        assert word in ended.stderr
+    assert "Traceback" not in ended.stderr
