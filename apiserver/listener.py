@@ -44,6 +44,7 @@ _LIMITS: Final[dict[str, Any]] = {
 class Protocol(web.RequestHandler):
     """One connection. Ends those whose request never comes to its point."""
 
+    headers_seconds = HEADERS_SECONDS
     _busy = False
     _too_slow: asyncio.TimerHandle | None = None
 
@@ -51,7 +52,7 @@ class Protocol(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         if not self._busy and self._too_slow is None:
             loop = asyncio.get_running_loop()
-            self._too_slow = loop.call_later(HEADERS_SECONDS, self.force_close)
+            self._too_slow = loop.call_later(self.headers_seconds, self.force_close)
         super().data_received(data)
 
     @override
@@ -112,7 +113,11 @@ def bind(address: str, port: int) -> socket.socket:
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, sock: socket.socket, context: ssl.SSLContext
+    app: web.Application,
+    sock: socket.socket,
+    context: ssl.SSLContext,
+    *,
+    headers_seconds: float = HEADERS_SECONDS,
 ) -> AsyncIterator[asyncio.Server]:
     """Serve until the block is left; then accept nothing, and let what is in flight end.
 
@@ -129,9 +134,15 @@ async def listening(
     manager = runner.server
     assert manager is not None
     loop = asyncio.get_running_loop()
+
+    def protocol() -> Protocol:
+        made = Protocol(manager, loop=loop, **_LIMITS)
+        made.headers_seconds = headers_seconds
+        return made
+
     try:
         server = await loop.create_server(
-            lambda: Protocol(manager, loop=loop, **_LIMITS),
+            protocol,
             sock=sock,
             ssl=context,
             backlog=_BACKLOG,

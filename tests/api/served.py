@@ -28,7 +28,7 @@ from apiserver.authorization import Attributes, Authorizer, Decision
 from apiserver.catalog import Catalog
 from apiserver.flow import Lifecycle, Stage, WatchLimit
 from apiserver.identity import User
-from apiserver.listener import bind, listening
+from apiserver.listener import HEADERS_SECONDS, bind, listening
 from apiserver.metrics import Metrics
 from apiserver.options import Options
 from apiserver.serving import Tls
@@ -235,6 +235,7 @@ class Served:
         self.trust = TrustSource(time.monotonic)
         self.unavailable = ""
         self.limit = WatchLimit()
+        self.headers_seconds = HEADERS_SECONDS
         self.files = self.keys.server().write(folder, "serving")
         self.tls = Tls(*self.files)
         self.catalog = Catalog(
@@ -292,7 +293,9 @@ class Served:
         job = tasks.create_task(self.catalog.run())
         self._stack.callback(job.cancel)
         self._serving = AsyncExitStack()
-        await self._serving.enter_async_context(listening(app, self.sock, self.tls.context))
+        await self._serving.enter_async_context(
+            listening(app, self.sock, self.tls.context, headers_seconds=self.headers_seconds)
+        )
         self._stack.push_async_exit(self._serving)
         return self
 

@@ -34,6 +34,7 @@ class Table:
         self.classes: dict[str, GpuClass] = {}
         self.units: dict[tuple[str, str], int] = {}
         self.computed = 0
+        self.broken = False
 
     def put(self, gpu_class: GpuClass) -> Touched:
         """Add or change a class."""
@@ -70,6 +71,8 @@ class Table:
 
     def option(self, namespace: str, class_name: str) -> Option | None:
         self.computed += 1
+        if self.broken:
+            raise RuntimeError("the secret thing that broke")
         gpu_class = self.classes.get(class_name)
         if gpu_class is None or namespace not in self.known:
             return None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import orjson
 import pytest
 
-from apiserver.listener import HEADERS_SECONDS, KEEP_ALIVE_SECONDS, Protocol
+from apiserver.listener import HEADERS_SECONDS, KEEP_ALIVE_SECONDS
 from tests.api.pki import now
 from tests.api.served import HOST, PATIENCE_SECONDS, Served, options_of
 
@@ -181,30 +182,39 @@ async def test_check_7_a_connection_serves_many_requests(served: Served) -> None
             assert answer.startswith(b"HTTP/1.1 200 OK")
 
 
-async def test_check_9_headers_that_never_end_are_not_waited_for(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+async def impatient(tmp_path: Path) -> AsyncIterator[Served]:
+    """A server that waits a tenth of a second for the headers of a request."""
+    served = Served(tmp_path)
+    served.headers_seconds = 0.1
+    async with served:
+        served.believe()
+        yield served
+
+
+async def test_check_9_headers_that_never_end_are_not_waited_for(impatient: Served) -> None:
     assert HEADERS_SECONDS <= 32
-    monkeypatch.setattr("apiserver.listener.HEADERS_SECONDS", 0.1)
-    async with served.connection() as (reader, writer):
+    async with impatient.connection() as (reader, writer):
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         assert await reader.read() == b""
 
-    async with served.connection(served.keys.proxy) as (reader, writer):
+    async with impatient.connection(impatient.keys.proxy) as (reader, writer):
         writer.write(b"GET /apis HTTP/1.1\r\nHost: x\r\n" + ADMIN + b"\r\n")
         await reader.readuntil(b"}]}")
         writer.write(b"GET /apis HTTP/1.1\r\nX-Slow: ")  # slow the second time
         assert await reader.read() == b""
 
 
-async def test_check_9_a_watch_is_not_taken_for_slow(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+async def test_check_9_a_watch_is_not_taken_for_slow_whatever_its_client_sends_meanwhile(
+    impatient: Served,
 ) -> None:
-    monkeypatch.setattr("apiserver.listener.HEADERS_SECONDS", 0.1)
+    async with impatient.connection(impatient.keys.proxy) as (reader, writer):
+        target = f"{A}?watch=1&timeoutSeconds=1"
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\n".encode() + ADMIN + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"GET /apis HTTP/1.1\r\n")  # the begin of the next request
 
-    async with (await served.admin()).watch(f"{A}?watch=1&timeoutSeconds=1") as stream:
-        assert len(await stream.rest()) == 2
-    assert Protocol._busy is False
+        assert (await reader.readuntil(b"0\r\n\r\n")).count(b"ADDED") == 2
 
 
 @pytest.mark.parametrize(

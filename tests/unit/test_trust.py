@@ -2,6 +2,7 @@
 
 import pytest
 
+from apiserver.authentication import Peer, judge
 from apiserver.trust import (
     GRACE_SECONDS,
     NOBODY,
@@ -239,3 +240,21 @@ def test_name_and_organizations_are_read_from_the_subject(users: Issued) -> None
     described = describe(leaf.certificate)
     assert (described.common_name, described.organizations) == ("alice", ("devs", "ops"))
     assert describe(users.issue("", organizations=["devs"]).certificate).common_name == ""
+
+
+@pytest.mark.parametrize(
+    ("usages", "stands"),
+    [(CLIENT, True), (SERVER, False)],
+    ids=["for clients", "check 17: for servers only"],
+)
+def test_a_certificate_stands_under_each_bundle_that_issued_it_if_clients_may_use_it(
+    front: Issued, users: Issued, usages: tuple[()], stands: bool
+) -> None:
+    """TLS refuses such a certificate too; this does not depend on it."""
+    trust = parse(config(front, users))
+
+    as_proxy = judge(Peer(front.issue("x", usages=usages).der), trust, AT)
+    as_user = judge(Peer(users.issue("x", usages=usages).der), trust, AT)
+
+    assert (as_proxy.proxy_until is not None, as_proxy.client_until) == (stands, None)
+    assert (as_user.proxy_until, as_user.client_until is not None) == (None, stands)
