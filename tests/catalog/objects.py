@@ -11,7 +11,6 @@ from tests.cluster.api import Object
 OPTION: Final = f"{words.CATALOG_GROUP_VERSION}/{words.KIND_OPTION}"
 CLASS: Final = f"{words.GROUP_VERSION}/{words.KIND_CLASS}"
 CLAIM: Final = f"{words.GROUP_VERSION}/{words.KIND_CLAIM}"
-KUBEVIRT: Final = f"{words.KUBEVIRT_GROUP_VERSION}/KubeVirt"
 CRD: Final = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 
 NOON: Final = "2026-11-29T12:00:00Z"
@@ -122,16 +121,4 @@ def namespace(name: str, labels: dict[str, str] | None = None) -> Object:
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {"name": name, "labels": labels or {}},
-    }
-
-
-def kubevirt(permitted: list[str] | None) -> Object:
-    """The object KubeVirt in its namespace; None has no table of permitted devices."""
-    table = [{"pciVendorSelector": "10DE:2330", "resourceName": each} for each in permitted or ()]
-    configuration = {} if permitted is None else {"permittedHostDevices": {"pciHostDevices": table}}
-    return {
-        "apiVersion": words.KUBEVIRT_GROUP_VERSION,
-        "kind": "KubeVirt",
-        "metadata": {"name": "kubevirt", "namespace": words.KUBEVIRT_NAMESPACE},
-        "spec": {"configuration": configuration},
     }
