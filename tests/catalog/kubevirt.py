@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from shared import vocabulary as words
+from tests.catalog.tenants import wait_until_served
 from tests.cluster.api import Object
 from tests.cluster.build import REPOSITORY
 from tests.cluster.session import Cluster
-from tests.cluster.waiting import wait_until
 
 KUBEVIRT: Final = f"{words.KUBEVIRT_GROUP_VERSION}/KubeVirt"
 NAME: Final = "kubevirt"
@@ -35,14 +35,7 @@ async def apply_kinds(cluster: Cluster, folder: Path = KINDS, kind: str = KUBEVI
     assert (await cluster.kubectl("apply", how, str(folder))).checked
     wait = ("wait", "--for=condition=Established", how, str(folder), "--timeout=90s")
     assert (await cluster.kubectl(*wait)).checked
-
-    async def found() -> bool:
-        try:
-            return bool(await cluster.admin.path(kind))
-        except LookupError:
-            return False
-
-    await wait_until(found, f"discovery names {kind}")
+    await wait_until_served(cluster, kind)
 
 
 async def deploy(cluster: Cluster, permitted: list[str] | None) -> None:

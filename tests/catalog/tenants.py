@@ -102,8 +102,23 @@ class Tenant:
         )
 
 
+async def wait_until_served(cluster: Cluster, kind: str) -> None:
+    """Wait until discovery names a kind, which is some moments after it can be reached."""
+
+    async def found() -> bool:
+        try:
+            return bool(await cluster.admin.path(kind))
+        except LookupError:
+            return False
+
+    await wait_until(found, f"discovery names {kind}")
+
+
 async def make_role(cluster: Cluster) -> None:
-    """Make the tenant role, from the roles that our manifests mark for it."""
+    """Make the tenant role from the roles that our manifests mark for it.
+
+    Returns once it holds something, and options are served.
+    """
     label = "rbac.cozystack.io/aggregate-to-tenant"
     await cluster.admin.apply(
         {
@@ -119,6 +134,7 @@ async def make_role(cluster: Cluster) -> None:
         return len(role.get("rules") or ()) > 0
 
     await wait_until(put_together, f"{ROLE} has rules")
+    await wait_until_served(cluster, OPTION)
 
 
 async def bind(cluster: Cluster, user: User, namespace: str) -> None:
