@@ -164,8 +164,8 @@ async def bind(cluster: Cluster, user: User, namespace: str) -> None:
 async def make_tenant(
     cluster: Cluster, namespace: str, labels: Mapping[str, str] | None = None
 ) -> Tenant:
-    """Make a tenant with a person of its own."""
+    """Make a tenant with a person of its own, who is called as it is."""
     await cluster.create_namespace(namespace, labels)
-    tenant = Tenant(cluster, namespace, User(f"{namespace}-person"))
+    tenant = Tenant(cluster, namespace, User(namespace))
     await bind(cluster, tenant.user, namespace)
     return tenant
