@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -37,7 +38,7 @@ def up(folder: Path, binaries: Binaries, say: Say) -> None:
     with locked(folder / "up.lock", "running make up or make down here", say):
         with _connected(folder) as running:
             if running is not None:
-                running.sendall(f"refresh {supervisor.key(binaries)}\n".encode())
+                _tell(running, f"refresh {supervisor.key(binaries)}")
                 outcome = _heard(running, say, START_SECONDS_MAX)
                 if outcome == supervisor.OK:
                     return
@@ -78,7 +79,7 @@ def _start(folder: Path, binaries: Binaries, say: Say) -> None:
             supervisor.clean(folder)
             raise
         if outcome == supervisor.OK:
-            ours.sendall(b"stay\n")
+            _tell(ours, "stay")
             return
         _heard(ours, say, STOP_SECONDS_MAX)
     supervisor.clean(folder)
@@ -88,16 +89,28 @@ def _start(folder: Path, binaries: Binaries, say: Say) -> None:
 def _end(folder: Path, say: Say) -> bool:
     with _connected(folder) as running:
         if running is not None:
-            running.sendall(b"stop\n")
-            try:
-                _heard(running, say, STOP_SECONDS_MAX)
-            except TimeoutError:
-                # It lives, or the connection had ended, so its id is nobody else's. What it
-                # started is tied to it and ends with it.
-                say("it does not end by itself: killing it")
-                os.kill(supervisor.peer(running)[0], signal.SIGKILL)
+            _stop(running, say)
     supervisor.clean(folder)
     return running is not None
+
+
+def _stop(running: socket.socket, say: Say) -> None:
+    """Stop the supervisor at the other end and wait until it has ended."""
+    try:
+        # It lived when we connected; this holds on to it, whoever gets its id later.
+        process = os.pidfd_open(supervisor.peer(running)[0])
+    except ProcessLookupError:
+        return  # it ended just now
+    try:
+        _tell(running, "stop")
+        try:
+            _heard(running, say, STOP_SECONDS_MAX)
+        except TimeoutError:
+            say("it does not end by itself: killing it, and what is tied to it")
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [])  # until it has ended
+    finally:
+        os.close(process)
 
 
 @contextlib.contextmanager
@@ -110,6 +123,11 @@ def _connected(folder: Path) -> Iterator[socket.socket | None]:
             yield None
         else:
             yield connection
+
+
+def _tell(connection: socket.socket, line: str) -> None:
+    with contextlib.suppress(ConnectionError):  # it ended: what we hear next will say so
+        connection.sendall(f"{line}\n".encode())
 
 
 def _heard(connection: socket.socket, say: Say, seconds: float) -> str:
@@ -125,7 +143,10 @@ def _heard(connection: socket.socket, say: Say, seconds: float) -> str:
     rest = b""
     while True:
         connection.settimeout(max(0.001, end - time.monotonic()))
-        got = connection.recv(65536)
+        try:
+            got = connection.recv(65536)
+        except ConnectionResetError:
+            got = b""  # it ended before it took our call
         if not got:
             return ""
         *lines, rest = (rest + got).split(b"\n")
