@@ -143,4 +143,4 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
 
 
 async def _finish_headers(request: web.Request, response: web.StreamResponse) -> None:
-    set_defaults(response.headers, request.headers.get("Audit-Id"))
+    set_defaults(response.headers, request.headers.get("Audit-Id", ""))

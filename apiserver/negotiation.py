@@ -6,7 +6,6 @@ skipped (RFC 9110, 12.5.1; "Alternate representations of resources", Kubernetes 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -52,16 +51,23 @@ class Clause:
 
 _HUMAN: Final = ("curl", "Wget", "Mozilla/5.0")
 _PARTIAL_LIST: Final = "PartialObjectMetadataList"
-_SPLIT_CLAUSES: Final = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
-_SPLIT_PARAMETERS: Final = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')
+_HEADER_MAX: Final = 4096
+
+
+def clauses(header: str) -> tuple[Clause, ...]:
+    """The clauses of an Accept header, the preferred first; a weight of 0 refuses.
+
+    A quoted value may not contain a comma or a semicolon; none that exists does. What comes
+    after the first 4 KiB is not read.
+    """
+    return _clauses(header[:_HEADER_MAX])
 
 
 @lru_cache(maxsize=1024)
-def clauses(header: str) -> tuple[Clause, ...]:
-    """The clauses of an Accept header, the preferred first; a weight of 0 refuses."""
+def _clauses(header: str) -> tuple[Clause, ...]:
     weighed = []
-    for text in _SPLIT_CLAUSES.split(header):
-        media, *rest = (part.strip() for part in _SPLIT_PARAMETERS.split(text))
+    for text in header.split(","):
+        media, *rest = (part.strip() for part in text.split(";"))
         if not media:
             continue
         pairs = (part.partition("=") for part in rest)
@@ -81,13 +87,17 @@ def _weight(text: str) -> float:
         return 1.0
 
 
-@lru_cache(maxsize=1024)
 def negotiate(header: str, endpoint: Endpoint) -> Accepted:
     """The first form that the client accepts and the endpoint has.
 
     Raises:
         NotAcceptable: there is none.
     """
+    return _negotiate(header[:_HEADER_MAX], endpoint)
+
+
+@lru_cache(maxsize=1024)
+def _negotiate(header: str, endpoint: Endpoint) -> Accepted:
     for clause in clauses(header or "*/*"):
         media = _media(clause.type, endpoint)
         if media is None or clause.parameters.get("sv"):

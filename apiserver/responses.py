@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 GZIP_FROM_BYTES: Final = 128 * 1024
 """Smaller bodies are not worth the work (kube-apiserver's own threshold)."""
 
+AUDIT_ID_MAX: Final = 64
+"""Longer ones are cut (kube-apiserver's own limit)."""
+
 NO_CACHE: Final = "no-cache, private"
 """Cache-Control of whatever does not say otherwise."""
 
@@ -53,11 +56,11 @@ def status_response(error: ApiError) -> web.Response:
     return response
 
 
-def set_defaults(headers: CIMultiDict[str], audit_id: str | None) -> None:
+def set_defaults(headers: CIMultiDict[str], audit_id: str) -> None:
     """Headers of every answer; `audit_id` is the request's, given back to be found again."""
     headers.setdefault("Cache-Control", NO_CACHE)
-    if audit_id:
-        headers["Audit-Id"] = audit_id
+    if audit_id and audit_id.isascii() and audit_id.isprintable():
+        headers["Audit-Id"] = audit_id[:AUDIT_ID_MAX]
 
 
 def _yaml(body: bytes) -> bytes:

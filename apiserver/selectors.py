@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final, TypeGuard
 
 from shared.errors import BadRequest
@@ -129,7 +128,6 @@ def exact_name(field_selector: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=1024)
 def parse_fields(text: str) -> Requirements:
     r"""Parse a field selector: terms joined by commas; `\` escapes a comma, `=` or itself.
 
@@ -157,7 +155,6 @@ def parse_fields(text: str) -> Requirements:
     return tuple(requirements)
 
 
-@lru_cache(maxsize=1024)
 def parse_labels(text: str) -> Requirements:
     """Parse a label selector.
 

@@ -142,3 +142,47 @@ async def test_a_post_with_a_large_body_is_answered_and_does_not_fill_memory(
             "X-Remote-Group: system:masters\r\n\r\n".encode()
         )
         assert (await reader.readline()).startswith(b"HTTP/1.1 405")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /%ff%fe HTTP/1.1",
+        b"GET /\xff\xfe HTTP/1.1",
+        b"GET " + A.encode() + b"/%ff HTTP/1.1",
+        b"GET " + A.encode() + b"?labelSelector=%ff HTTP/1.1",
+        b"GET " + A.encode() + b"?fieldSelector=metadata.name%3D%ff HTTP/1.1",
+        b"GET " + A.encode() + b"?limit=%ff&resourceVersion=%ff HTTP/1.1",
+        b"GET /readyz/%ff HTTP/1.1",
+        b"GET /readyz?exclude=%ff HTTP/1.1",
+    ],
+)
+@pytest.mark.parametrize("who", [b"admin", b"alice"])
+async def test_bytes_that_are_no_text_never_break_the_server(
+    served: Served, line: bytes, who: bytes
+) -> None:
+    group = b"system:masters" if who == b"admin" else b"devs"
+    status, body = await served.raw(
+        line
+        + b"\r\nHost: x\r\nConnection: close\r\nAccept: \xff\r\nUser-Agent: \xff\r\n"
+        + b"Audit-ID: \xff\r\nX-Remote-User: "
+        + who
+        + b"\r\nX-Remote-Group: "
+        + group
+        + b"\r\n\r\n",
+        served.keys.proxy,
+    )
+
+    assert status < 500
+    assert body == b"ok" or orjson.loads(body)["kind"] == "Status"
+
+
+async def test_long_headers_and_queries_leave_nothing_behind(served: Served) -> None:
+    """Whatever is kept by a text that callers choose has to be bounded."""
+    nobody = await served.caller()
+    for number in range(3):
+        text = f"a{number}" * 200_000
+        await nobody(f"{A}?fieldSelector=metadata.name%3D{text}&labelSelector={text}")
+        await nobody(A, Accept=text, Audit_Id=text)
+
+    assert (await nobody("/livez", Audit_Id="x" * 1000)).headers["Audit-Id"] == "x" * 64
