@@ -52,10 +52,6 @@ log = structlog.get_logger(__name__)
 PROGRAM: Final = "gpu-apiserver"
 DISTRIBUTION: Final = "cozystack-gpu"
 
-SYNC_SECONDS: Final = 60.0
-"""How long the first reading of the cluster may delay readiness (rule 10). A missing right then
-costs the resource alone, not discovery and with it the deletion of every namespace."""
-
 STALE_SECONDS: Final = 60.0
 """Inputs that were not proven fresh for so long make every option say Fresh=False."""
 
@@ -78,6 +74,15 @@ class ApiServerSettings(ProcessSettings):
         le=300,
         description="seconds to serve on after SIGTERM, until load balancers have noticed",
     )
+    sync_delay: float = Field(
+        default=60.0,
+        ge=0,
+        le=600,
+        description="seconds for which the first reading of the cluster may delay readiness; "
+        "after that the options alone answer 503",
+    )
+    """Rule 10: a missing right or kind may cost the options, but not discovery, and with it the
+    deletion of every namespace."""
     anonymous_auth: bool = Field(
         default=True, description="whether callers without credentials are authorized as nobody"
     )
@@ -89,7 +94,7 @@ class Process:
     def __init__(self, settings: ApiServerSettings, connection: Connection) -> None:
         self.lifecycle = Lifecycle()
         self.tls = Tls(settings.tls_cert_file, settings.tls_private_key_file)
-        self._started = time.monotonic()
+        self._sync_until = time.monotonic() + settings.sync_delay
         self._synced = False
         self._state = ClusterState()
         self.catalog = Catalog(StateSource(self._state), Versions(_wall), monotonic=time.monotonic)
@@ -189,7 +194,7 @@ class Process:
         return f"the cluster is not read yet: {', '.join(missing)}"
 
     def _starting(self) -> str:
-        return self._unsynced() if time.monotonic() - self._started < SYNC_SECONDS else ""
+        return self._unsynced() if time.monotonic() < self._sync_until else ""
 
     def _untrusting(self) -> str:
         if self._trust.current.front_proxy is not None:

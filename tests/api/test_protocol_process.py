@@ -18,12 +18,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from shared import vocabulary
 from tests.cluster.access import GPU_APISERVER, User
+from tests.cluster.api import Object
 from tests.cluster.install import SERVICE_HOST, Catalog, gpu_apiserver
 from tests.cluster.keys import Authority, Pair
 from tests.cluster.plane import ControlPlane
 from tests.cluster.ports import free_ports
 from tests.cluster.processes import Process
+from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
 
 Unique = Callable[[str], str]
@@ -43,11 +46,14 @@ class Started:
         """A verifying client's."""
         return ssl.create_default_context(cafile=self.authority.files.certificate)
 
-    async def get(self, path: str) -> tuple[int, str]:
+    async def get(self, path: str, token: str = "") -> tuple[int, str]:
         """Status and text; status 0 where nothing answers."""
         url = f"https://127.0.0.1:{self.port}{path}"
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            async with self.session.get(url, server_hostname=SERVICE_HOST) as answer:
+            async with self.session.get(
+                url, server_hostname=SERVICE_HOST, headers=headers
+            ) as answer:
                 return answer.status, await answer.text()
         except aiohttp.ClientError:
             return 0, ""
@@ -60,6 +66,45 @@ class Started:
             return (text or "-") if code == status else None
 
         return await wait_until(reached, f"{path} answers {status}; see {self.process.log}")
+
+
+OPTIONS = f"/apis/{vocabulary.CATALOG_GROUP_VERSION}/{vocabulary.RESOURCE_OPTIONS}"
+RBAC = "rbac.authorization.k8s.io"
+
+
+def binding(name: str, role: str, user: User) -> Object:
+    """Bind a user to a role in kube-system."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user.name}],
+    }
+
+
+def cluster_binding(name: str, role: str, user: User) -> Object:
+    """Bind a user to a cluster role."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user.name}],
+    }
+
+
+async def token_of(cluster: Cluster, unique: Unique) -> str:
+    """The token of a service account that may do anything."""
+    namespace, name = unique("test"), unique("binding")
+    await cluster.create_namespace(namespace)
+    account = User(f"system:serviceaccount:{namespace}:default")
+    await cluster.admin.create(cluster_binding(name, "cluster-admin", account))
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    made = await cluster.admin.call("POST", path, body)
+    token: str = made["status"]["token"]
+    return token
 
 
 Start = Callable[..., Awaitable[Started]]
@@ -117,6 +162,37 @@ async def test_check_103_it_is_ready_once_trust_and_cluster_are_read(start: Star
     started = await start(GPU_APISERVER)
 
     assert await started.until("/readyz", 200) == "ok"
+
+
+async def test_check_103_a_cluster_that_cannot_be_read_delays_readiness_only_for_a_while(
+    start: Start, cluster: Cluster, unique: Unique
+) -> None:
+    """Else one missing right would take discovery away, and namespaces could not be deleted."""
+    user = User(unique("reader-of-nothing"))
+    await cluster.admin.create(
+        binding(unique("trust"), "extension-apiserver-authentication-reader", user)
+    )
+    await cluster.admin.create(cluster_binding(unique("delegator"), "system:auth-delegator", user))
+    started = await start(user, "--sync-delay=2")
+
+    assert "[-]informer-sync failed" in await started.until("/readyz?verbose", 500)
+    assert await started.until("/readyz", 200) == "ok"
+    token = await token_of(cluster, unique)
+    assert (await started.get("/apis", token))[0] == 200
+    status, body = await started.get(OPTIONS, token)
+    assert status == 503
+    assert "the cluster is not read yet" in body
+
+
+async def test_check_27_a_service_accounts_token_is_believed_and_a_made_up_one_is_not(
+    start: Start, cluster: Cluster, unique: Unique
+) -> None:
+    started = await start(GPU_APISERVER)
+    await started.until("/readyz", 200)
+
+    assert (await started.get(OPTIONS, await token_of(cluster, unique)))[0] == 200
+    assert (await started.get(OPTIONS, "made-up"))[0] == 401
+    assert (await started.get(OPTIONS))[0] == 403
 
 
 async def test_check_3_a_certificate_replaced_on_disk_is_taken_up(
