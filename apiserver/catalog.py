@@ -194,7 +194,7 @@ class View:
         if version < self.floor:
             raise Expired(f"too old resource version: {version} ({self.floor})")
         changes = [
-            Change(gone.version, gone, None, gone)
+            Change(gone.version, gone, None, gone, relabelled=gone.labelled > version)
             for (_, went), gone in self._gone.items()
             if went > version and gone.created <= version
         ]
@@ -383,7 +383,7 @@ class Catalog:
     async def _tell(self) -> None:
         namespaces = set(self._readers)
         if self._readers_of_all:
-            namespaces.update(self._tenants(), filter(is_tenant, self._views))
+            namespaces.update(self._tenants())
         for namespace in sorted(namespaces):
             view = self._views.get(namespace)
             if view is None or view.is_stale:
@@ -419,7 +419,10 @@ class Catalog:
         return view
 
     def _tenants(self) -> list[str]:
-        return sorted(filter(is_tenant, self._source.namespaces()))
+        """Every tenant, and those that went and are remembered: readers have to learn of it."""
+        return sorted(
+            {*filter(is_tenant, self._source.namespaces()), *filter(is_tenant, self._views)}
+        )
 
     def _readers_at(self, namespace: str | None) -> set[Subscription]:
         if namespace is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from apiserver.catalog import Catalog, Entry
@@ -124,6 +124,7 @@ class Mirror:
                 self.kept[key] = entry
 
 
+@settings(max_examples=1000)  # what it looks for needs several steps in a row
 @given(
     st.lists(steps, max_size=40),
     st.sampled_from(["tenant-a", "tenant-a-b", "default", None]),

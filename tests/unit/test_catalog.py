@@ -267,6 +267,35 @@ async def test_a_reader_that_comes_back_learns_that_labels_hid_something(world: 
     assert told(reader) == [("DELETED", "tenant-a", "big")]
 
 
+async def test_a_reader_that_comes_back_learns_that_what_labels_hid_is_gone(
+    world: World,
+) -> None:
+    world.do(world.table.put(a_class("big", labels={"tier": "big"})))
+    world.catalog.options("tenant-a")
+    listed = world.catalog.versions.current()
+    world.do(world.table.put(a_class("big", labels={"tier": "small"})))
+    world.catalog.options("tenant-a")
+    world.do(world.table.remove("big"))
+
+    reader = world.read("tenant-a", since=listed, chosen=selector("", "tier=big"))
+
+    assert told(reader) == [("DELETED", "tenant-a", "big")]
+
+
+async def test_a_reader_of_all_that_comes_back_learns_that_a_tenant_is_gone(
+    world: World,
+) -> None:
+    await world.catalog.prepare_all()
+    listed = world.catalog.versions.current()
+    world.do(world.table.remove_namespace("tenant-b"))
+
+    await world.catalog.prepare_all()
+    assert {entry.namespace for entry in world.catalog.options_of_all()} == {"tenant-a"}
+    reader = world.read(None, since=listed)
+
+    assert told(reader) == [("DELETED", "tenant-b", "a100"), ("DELETED", "tenant-b", "l4")]
+
+
 async def test_readers_of_all_see_tenants_and_no_other_namespace(world: World) -> None:
     await world.catalog.prepare_all()
     reader = world.read(None)
