@@ -45,6 +45,7 @@ _BREATH: Final = 100
 _SHORT_WATCH_SECONDS: Final = 1.0
 _PROBLEMS_MAX: Final = 1000
 _GAP_SECONDS_MAX: Final = 300.0
+_REFUSALS_MIN: Final = 3
 
 
 class Sink(Protocol[T_contra]):
@@ -141,6 +142,8 @@ class Reflector(Generic[T]):
         self._standing = Standing.STARTING
         self._fresh_at = float("-inf")
         self._failures = 0
+        self._refusals = 0
+        self._expiries = 0
         self._is_doubtful = False
         self._is_paged = True
         self._lists = 0
@@ -193,13 +196,12 @@ class Reflector(Generic[T]):
                 self._forget()
                 await self._pause(error, self._pace.absent)
             except Forbidden as error:
-                self._stand(Standing.UNREADABLE)
-                await self._pause(error, self._pace.absent)
+                await self._pause(error, self._refused(error))
             except Expired as error:
                 self._version = ""
-                pause = self._backoff(error)
+                self._expiries += 1
                 # At once the first time. A server that expires what it has just listed is ailing.
-                await self._pause(error, pause if self._failures > 1 else 0.0)
+                await self._pause(error, self._backoff(error) if self._expiries > 1 else 0.0)
             except ApiError as error:
                 await self._pause(error, self._backoff(error))
 
@@ -244,6 +246,7 @@ class Reflector(Generic[T]):
             del self._problems[key]
         self._version = text(metadata.get("resourceVersion"))
         self._fresh_at = began
+        self._refusals = 0
         self._stand(Standing.SYNCED)
 
     async def _page(self, params: Mapping[str, str]) -> Json:
@@ -390,8 +393,22 @@ class Reflector(Generic[T]):
             self._on_standing()
 
     def _recovered(self) -> None:
-        self._failures = 0
+        self._failures = self._refusals = self._expiries = 0
         self._trouble = ""
+
+    def _refused(self, error: Forbidden) -> float:
+        """We may not read this, or nobody may: seconds to wait.
+
+        A kube-apiserver that has just started knows no roles yet and refuses everybody (seen on
+        1.36), so it has to say so several times. Who is let in again lists anew: a watch that
+        goes on where it ended would not show that the collection can be read.
+        """
+        self._refusals += 1
+        if self._refusals < _REFUSALS_MIN:
+            return self._backoff(error)
+        self._version = ""
+        self._stand(Standing.UNREADABLE)
+        return self._pace.absent
 
     def _backoff(self, error: ApiError) -> float:
         self._failures += 1

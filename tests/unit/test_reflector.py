@@ -363,17 +363,65 @@ def test_what_we_may_not_read_is_not_synced_and_keeps_what_was_known() -> None:
         [
             Listed("100", (pod("a", 90),)),
             Watched(end=Forbidden("pods is forbidden")),
-            Forbidden("pods is forbidden"),
-            Forbidden("pods is forbidden"),
-            Listed("100"),
+            *[Forbidden("pods is forbidden")] * 4,
         ],
         each_step=lambda reflector, now: standings.append((now, reflector.standing)),
     )
-    assert [standing for _, standing in standings] == [
-        Standing.SYNCED,
-        Standing.UNREADABLE,
-    ]
+    assert [standing for _, standing in standings] == [Standing.SYNCED, Standing.UNREADABLE]
     assert got.seen.story == ["put a"]
+    assert not got.reflector.is_synced
+
+
+@pytest.mark.parametrize("refusals", [1, 2])
+def test_a_server_that_knows_no_roles_yet_is_asked_again_before_it_is_believed(
+    refusals: int,
+) -> None:
+    """As a kube-apiserver that has just started, which refuses everybody."""
+    standings: list[Standing] = []
+    got = follow(
+        [
+            Listed("100", (pod("a", 90),)),
+            Watched(end=Unavailable("reset")),
+            *[Forbidden("pods is forbidden")] * refusals,
+            Listed("105"),  # asked only for its version
+            Watched((event("ADDED", pod("b", 106)),)),
+        ],
+        each_step=lambda reflector, _: standings.append(reflector.standing),
+    )
+    assert standings == [Standing.SYNCED]
+    assert max(got.api.pauses()) < 7
+    assert got.seen.story == ["put a", "put b"]
+
+
+def test_who_is_let_in_again_lists_anew_and_is_synced_again() -> None:
+    standings: list[Standing] = []
+    got = follow(
+        [
+            Listed("100", (pod("a", 90),)),
+            Watched(end=Unavailable("reset")),
+            *[Forbidden("pods is forbidden")] * 3,
+            Listed("105", (pod("b", 101),)),
+        ],
+        each_step=lambda reflector, _: standings.append(reflector.standing),
+    )
+    assert standings == [Standing.SYNCED, Standing.UNREADABLE, Standing.SYNCED]
+    assert got.seen.story == ["put a", "put b", "gone a"]
+
+
+def test_a_version_that_expired_while_the_server_was_away_is_listed_anew_at_once() -> None:
+    away: list[Answer] = [Unavailable("connection refused")] * 6
+    got = follow(
+        [
+            Listed("100", (pod("a", 90),)),
+            Watched(end=Unavailable("reset")),
+            *away,
+            Listed("400"),  # asked only for its version
+            Expired("too old resource version: 100 (390)"),
+            Listed("401", (pod("a", 90),)),
+        ]
+    )
+    assert got.api.order[-4:] == ["list", "watch", "list", "watch"]
+    assert got.api.pauses()[-2] == pytest.approx(0)
 
 
 def test_once_it_may_be_read_again_it_is_synced_again() -> None:
