@@ -14,8 +14,11 @@ from tests.cluster.components import HOST
 from tests.cluster.install import Catalog
 from tests.cluster.processes import Process
 
-BAD_WORDS = ("request failed", "Traceback")
+BROKEN = ("Traceback", '"code":500')
 """What the log holds after a request that nobody foresaw, or a task that broke."""
+
+FAILED = ("request failed",)
+"""What it holds after any answer of 500 or above, health checks excepted."""
 
 
 def process_of(catalog: Catalog) -> Process:
@@ -34,15 +37,21 @@ async def readiness(catalog: Catalog) -> tuple[int, str]:
 
 
 @contextlib.asynccontextmanager
-async def unharmed(catalog: Catalog) -> AsyncIterator[None]:
-    """Hold our process to it that the block neither ended nor broke it."""
+async def unharmed(catalog: Catalog, *, in_trouble: bool = False) -> AsyncIterator[None]:
+    """Hold our process to it that the block neither ended nor broke it.
+
+    Args:
+        catalog: whose process.
+        in_trouble: the block takes away what it needs: then it may say that it cannot serve.
+    """
     before = process_of(catalog)
     log_start = before.log.stat().st_size
     yield
     before.check()
     assert process_of(catalog).pid == before.pid
+    bad_words = BROKEN if in_trouble else BROKEN + FAILED
     lines = before.log.read_bytes()[log_start:].decode(errors="replace").splitlines()
-    assert [line for line in lines if any(words in line for words in BAD_WORDS)] == []
+    assert [line for line in lines if any(words in line for words in bad_words)] == []
     status, checks = await readiness(catalog)
     assert status == 200, checks
 
