@@ -28,7 +28,8 @@ from shared.errors import Expired, MethodNotAllowed, NotFound, Subject, TimedOut
 from shared.vocabulary import CATALOG_GROUP, CATALOG_GROUP_VERSION, RESOURCE_OPTIONS
 
 if TYPE_CHECKING:
-    from apiserver.catalog import Catalog, Entry
+    from apiserver.catalog import Catalog
+    from apiserver.views import Entry
 
 FUTURE_SECONDS_MAX: Final = 3.0
 """How far ahead of us a version may be for us to wait for it; clocks of replicas differ."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from shared.errors import BadRequest
 
 if TYPE_CHECKING:
-    from apiserver.catalog import Entry
     from apiserver.selectors import Selector
+    from apiserver.views import Entry
 
 VERSIONS_PER_SECOND: Final = 1_000_000
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from apiserver.catalog import Catalog, Entry
+from apiserver.catalog import Catalog
 from apiserver.selectors import Selector, selector
+from apiserver.views import Entry
 from apiserver.watch import Kind, Subscription, Versions
 from shared.core.cluster import Touched
 from shared.errors import Expired

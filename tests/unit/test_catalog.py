@@ -6,8 +6,9 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from apiserver.catalog import COALESCE_SECONDS, IDLE_SECONDS, Catalog, freshness
+from apiserver.catalog import COALESCE_SECONDS, IDLE_SECONDS, Catalog
 from apiserver.selectors import EVERYTHING, Selector, selector
+from apiserver.views import freshness
 from apiserver.watch import Subscription, Versions
 from shared.core.cluster import Touched
 from shared.errors import Expired

@@ -2,9 +2,9 @@
 
 import re
 
-from apiserver.catalog import Entry, freshness
 from apiserver.options import Bookmarks
 from apiserver.selectors import EVERYTHING, Selector, selector
+from apiserver.views import Entry, freshness
 from apiserver.watch import Change, Kind, Subscription, Versions, seen
 from tests.api.pki import NOW
 from tests.api.source import Table, a_class
