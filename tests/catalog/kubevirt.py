@@ -33,7 +33,7 @@ async def apply_kinds(cluster: Cluster, folder: Path = KINDS, kind: str = KUBEVI
     """Apply CRDs, and wait until they are served and discovery names the kind, one of theirs."""
     how = "-k" if (folder / "kustomization.yaml").exists() else "-f"
     assert (await cluster.kubectl("apply", how, str(folder))).checked
-    wait = ("wait", "--for=condition=Established", how, str(folder), "--timeout=90s")
+    wait = ("wait", "--for=condition=Established", "crd", "--all", "--timeout=90s")
     assert (await cluster.kubectl(*wait)).checked
     await wait_until_served(cluster, kind)
 

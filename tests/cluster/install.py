@@ -35,9 +35,12 @@ OUR_CA = "gpu-ca"
 
 
 class Catalog:
-    """Our API server: a real process as its least privileged user, registered by the manifests."""
+    """Our API server: a real process as its least privileged user, registered by the manifests.
 
-    def __init__(self, plane: ControlPlane) -> None:
+    `flags` are added to its command line.
+    """
+
+    def __init__(self, plane: ControlPlane, flags: Sequence[str] = ()) -> None:
         self.plane = plane
         at = plane.at
         clock = plane.cluster.access.clock
@@ -50,9 +53,10 @@ class Catalog:
             vocabulary.SERVICE_APISERVER,
             at.logs / f"{vocabulary.SERVICE_APISERVER}.log",
             1,
-            lambda port: gpu_apiserver(
-                plane.cluster.access.kubeconfig(GPU_APISERVER), serving, port
-            ),
+            lambda port: [
+                *gpu_apiserver(plane.cluster.access.kubeconfig(GPU_APISERVER), serving, port),
+                *flags,
+            ],
             lambda port: f"https://{HOST}:{port}/readyz",
             ssl.create_default_context(cafile=self.authority),
             random.Random(),
