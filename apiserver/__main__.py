@@ -43,10 +43,11 @@ from shared.kube.credentials import CredentialsError, InCluster, Kubeconfig
 from shared.kube.fields import Json, mapping, text
 from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
+from shared.kube.reflector import Standing
 from shared.observability.health import PING, Check
 from shared.observability.logs import configure
 from shared.settings import BadSettings, ProcessSettings, read
-from shared.vocabulary import TRUST_NAME, TRUST_NAMESPACE
+from shared.vocabulary import RESOURCE_CLAIMS, RESOURCE_CLASSES, TRUST_NAME, TRUST_NAMESPACE
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +56,9 @@ DISTRIBUTION: Final = "cozystack-gpu"
 
 STALE_SECONDS: Final = 60.0
 """Inputs that were not proven fresh for so long make every option say Fresh=False."""
+
+OUR_KINDS: Final = frozenset({RESOURCE_CLASSES, RESOURCE_CLAIMS})
+"""Collections without which there are no options. KubeVirt's may be missing (rule 4.1)."""
 
 _FRESHNESS_SECONDS: Final = 2.0
 _NEVER: Final = float("inf")
@@ -97,6 +101,7 @@ class Process:
         self.tls = Tls(settings.tls_cert_file, settings.tls_private_key_file)
         self._sync_until = time.monotonic() + settings.sync_delay
         self._synced = False
+        self._missing: list[str] = []
         self._state = ClusterState()
         self.catalog = Catalog(StateSource(self._state), Versions(_wall), monotonic=time.monotonic)
         self._informer = Informer(
@@ -176,6 +181,11 @@ class Process:
 
     def _judge(self) -> None:
         self._synced = self._synced or self._informer.synced
+        self._missing = sorted(
+            report.name
+            for report in self._informer.reports()
+            if report.standing is Standing.ABSENT and report.name in OUR_KINDS
+        )
         self.catalog.touch(self._state.set_unreadable(self._informer.unreadable))
 
     def _judge_trust(self) -> None:
@@ -188,7 +198,13 @@ class Process:
             )
 
     def _unsynced(self) -> str:
-        """Why options cannot be served yet, empty once they could."""
+        """Why options cannot be served, empty when they can.
+
+        Once all was read what goes out of date shows in the options. Kinds of ours that are
+        not installed leave no option to show it in: an empty list would be a lie.
+        """
+        if self._missing:
+            return f"kinds that are not installed here: {', '.join(self._missing)}"
         if self._synced:
             return ""
         missing = [name for name, age in self._informer.ages().items() if age == _NEVER]
