@@ -12,7 +12,7 @@ from tests.catalog.objects import OPTION
 from tests.cluster.access import User
 from tests.cluster.api import Api, Object, Refused
 from tests.cluster.session import Cluster, Output
-from tests.cluster.waiting import wait_until
+from tests.cluster.waiting import NeverHappened, wait_until
 
 ROLE: Final = "catalog-tests:tenant"
 """Put together by aggregation as Cozystack puts its tenant roles together."""
@@ -92,7 +92,7 @@ class Tenant:
 
         try:
             await wait_until(as_wanted, f"{self.namespace} sees {name}")
-        except AssertionError as never:
+        except NeverHappened as never:
             raise AssertionError(f"{never}; wanted and got: {seen}") from None
 
     async def kubectl(self, *arguments: str, stdin: str | None = None) -> Output:
