@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from shared import vocabulary as words
 from tests.catalog.looking import Look, Note, onlooker
 from tests.catalog.objects import CLASS, Gpus, gpu_class, node
 from tests.catalog.survival import unharmed
@@ -50,6 +51,19 @@ async def gpus(cluster: Cluster, unique: Unique) -> AsyncIterator[Gpus]:
     if await admin.find(CLASS, gpus.name):  # some tests delete it themselves
         await admin.delete(CLASS, gpus.name)
     await admin.delete("v1/Node", gpus.node)
+
+
+@pytest.fixture
+async def settings(installed_for_tenants: Catalog) -> AsyncIterator[dict[str, str]]:
+    """The settings as they were installed, which are in force again afterwards."""
+    admin = installed_for_tenants.plane.cluster.admin
+    installed = await admin.get("v1/ConfigMap", words.SETTINGS_NAME, words.NAMESPACE)
+    yield dict(installed["data"])
+    del installed["metadata"]["resourceVersion"]
+    if await admin.find("v1/ConfigMap", words.SETTINGS_NAME, words.NAMESPACE):
+        await admin.replace(installed)
+    else:
+        await admin.create(installed)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ class Onlooker:
     async def nothing_more(self, what: str) -> None:
         """No other event comes: the next one is that of a label put on the class now.
 
-        Time proves nothing here. An event that came late would be taken for the next change's.
+        For this whatever could make one must have been taken in before; time proves nothing.
         """
         mark = str(next(self._marks))
         await self.tenant.cluster.admin.patch(

@@ -115,6 +115,16 @@ def quota(namespace: str, hard: dict[str, str], name: str = "gpus") -> Object:
     }
 
 
+def settings_object(data: dict[str, str]) -> Object:
+    """Our settings."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": words.SETTINGS_NAME, "namespace": words.NAMESPACE},
+        "data": data,
+    }
+
+
 def namespace(name: str, labels: dict[str, str] | None = None) -> Object:
     """A namespace."""
     return {

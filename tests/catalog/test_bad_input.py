@@ -13,7 +13,7 @@ import pytest
 from shared import vocabulary as words
 from shared.vocabulary import INT32_MAX
 from tests.catalog.kubevirt import HOME, KUBEVIRT, NAME, apply_kinds, deploy, remove
-from tests.catalog.objects import Gpus, class_key, pod, quota
+from tests.catalog.objects import Gpus, class_key, pod, quota, settings_object
 from tests.catalog.tenants import Tenant
 from tests.cluster.api import Object, Refused
 from tests.cluster.session import Cluster
@@ -200,35 +200,22 @@ async def test_a_table_of_permitted_devices_that_is_none(
 
 
 async def test_settings_that_cannot_be_used_leave_the_last_good_ones_in_force(
-    cluster: Cluster, tenant: Tenant, gpus: Gpus
+    cluster: Cluster, tenant: Tenant, gpus: Gpus, settings: dict[str, str]
 ) -> None:
-    place = (words.SETTINGS_NAME, words.NAMESPACE)
-    before = await cluster.admin.get("v1/ConfigMap", *place)
+    async def put(**data: str) -> None:
+        await cluster.admin.replace(settings_object(data))
 
-    async def put(data: dict[str, str]) -> None:
-        patch = [{"op": "replace", "path": "/data", "value": data}]
-        await cluster.admin.patch("v1/ConfigMap", words.SETTINGS_NAME, patch, words.NAMESPACE)
-
-    good = dict(before["data"])
-    try:
-        await put({**good, "placement": "scheduler"})
-        await tenant.sees(gpus.name, reason="NotOffered")
-        # The one bad value stays as it was, the good one beside it holds at once.
-        await put({**good, "placement": "by hand", "enabled": "false"})
-        await tenant.sees(gpus.name, limitedBy=["Disabled", "NotOffered"])
-        await put({**good, "placement": "", "enabled": "TRUE", "nodeLossGrace": "-5s", "new": "x"})
-        await put({**good, "placement": "binder", "enabled": "maybe"})
-        await tenant.sees(gpus.name, limitedBy=["Disabled"], orderableUnits=0)
-        await put({"resourceNames": "cpu,,,not a name," + "x" * 100_000})
-        await tenant.sees(gpus.name, reason="Available", orderableUnits=8)
-        await cluster.admin.delete("v1/ConfigMap", *place)
-        await tenant.sees(gpus.name, reason="Available", orderableUnits=8)
-    finally:
-        await cluster.admin.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": words.SETTINGS_NAME, "namespace": words.NAMESPACE},
-                "data": good,
-            }
-        )
+    await put(**{**settings, "placement": "scheduler"})
+    await tenant.sees(gpus.name, reason="NotOffered")
+    # The one bad value stays as it was, the good one beside it holds at once.
+    await put(**{**settings, "placement": "by hand", "enabled": "false"})
+    await tenant.sees(gpus.name, limitedBy=["Disabled", "NotOffered"])
+    await put(**{**settings, "placement": "", "enabled": "TRUE", "nodeLossGrace": "-5s", "new": ""})
+    await put(**{**settings, "placement": "binder", "enabled": "maybe"})
+    await tenant.sees(gpus.name, limitedBy=["Disabled"], orderableUnits=0)
+    await put(resourceNames="cpu,,,not a name," + "x" * 100_000)
+    await tenant.sees(gpus.name, reason="Available", orderableUnits=8)
+    await put(enabled="false")
+    await tenant.sees(gpus.name, reason="Disabled")
+    await cluster.admin.delete("v1/ConfigMap", words.SETTINGS_NAME, words.NAMESPACE)
+    await tenant.sees(gpus.name, reason="Available", orderableUnits=8)

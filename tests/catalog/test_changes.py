@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.catalog.looking import Look
-from tests.catalog.objects import CLAIM, Gpus, bound, claim, class_key, pod, quota
-from tests.catalog.tenants import Tenant
+from tests.catalog.objects import CLAIM, CLASS, Gpus, bound, claim, class_key, gpu_class, pod, quota
+from tests.catalog.tenants import Tenant, make_tenant
 from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
 
@@ -67,16 +67,16 @@ async def test_a_cordon(cluster: Cluster, gpus: Gpus, look: Look) -> None:
 async def test_a_pod_that_comes_ends_or_is_deleted(
     cluster: Cluster, tenant: Tenant, gpus: Gpus, look: Look
 ) -> None:
-    admin, namespace = cluster.admin, tenant.namespace
+    admin, home = cluster.admin, tenant.namespace
 
     async def runs() -> bool:
-        found = await admin.get("v1/Pod", "ends", namespace)
+        found = await admin.get("v1/Pod", "ends", home)
         return bool(found["status"]["phase"] == "Running")
 
     async with look(**UNTOUCHED) as eye:
         await eye.sees(
             "a pod comes",
-            admin.create(pod(namespace, "ends", gpus.resource, 3, on=gpus.node)),
+            admin.create(pod(home, "ends", gpus.resource, 3, on=gpus.node)),
             freeUnits=5,
             totalUnits=8,
             orderableUnits=5,
@@ -84,7 +84,7 @@ async def test_a_pod_that_comes_ends_or_is_deleted(
         await wait_until(runs, "the pod runs")
         await eye.sees(
             "another pod comes",
-            admin.create(pod(namespace, "goes", gpus.resource, 4, on=gpus.node)),
+            admin.create(pod(home, "goes", gpus.resource, 4, on=gpus.node)),
             freeUnits=1,
             orderableUnits=1,
         )
@@ -94,7 +94,7 @@ async def test_a_pod_that_comes_ends_or_is_deleted(
                 "v1/Pod",
                 "ends",
                 {"status": {"phase": "Succeeded"}},
-                namespace,
+                home,
                 subresource="status",
             ),
             freeUnits=4,
@@ -102,7 +102,7 @@ async def test_a_pod_that_comes_ends_or_is_deleted(
         )
         await eye.sees(
             "a pod is deleted",
-            admin.delete("v1/Pod", "goes", namespace, gracePeriodSeconds="0"),
+            admin.delete("v1/Pod", "goes", home, gracePeriodSeconds="0"),
             **UNTOUCHED,
         )
 
@@ -110,13 +110,13 @@ async def test_a_pod_that_comes_ends_or_is_deleted(
 async def test_a_claim_that_is_ordered_booked_and_given_back(
     cluster: Cluster, tenant: Tenant, gpus: Gpus, look: Look
 ) -> None:
-    namespace = tenant.namespace
-    await cluster.admin.create(quota(namespace, {class_key(gpus.name): "7"}))
+    home = tenant.namespace
+    await cluster.admin.create(quota(home, {class_key(gpus.name): "7"}))
     budget = {"state": "Limited", "hard": 7, "limitingLevel": "Self"}
     async with look(remaining=7, used=0, orderableUnits=7, **budget) as eye:
         await eye.sees(
             "a claim is ordered",
-            tenant.api.create(claim(namespace, "order", gpus.name, 2)),
+            tenant.api.create(claim(home, "order", gpus.name, 2)),
             freeUnits=8,
             remaining=5,
             used=2,
@@ -127,7 +127,7 @@ async def test_a_claim_that_is_ordered_booked_and_given_back(
         await eye.sees(
             "a claim is booked",
             cluster.admin.patch(
-                CLAIM, "order", bound(gpus.resource, gpus.node), namespace, subresource="status"
+                CLAIM, "order", bound(gpus.resource, gpus.node), home, subresource="status"
             ),
             freeUnits=6,
             largestSet=6,
@@ -138,7 +138,7 @@ async def test_a_claim_that_is_ordered_booked_and_given_back(
         )
         await eye.sees(
             "a claim is given back",
-            tenant.api.delete(CLAIM, "order", namespace),
+            tenant.api.delete(CLAIM, "order", home),
             freeUnits=8,
             remaining=7,
             used=0,
@@ -149,11 +149,11 @@ async def test_a_claim_that_is_ordered_booked_and_given_back(
 async def test_a_quota_that_comes_changes_and_goes(
     cluster: Cluster, tenant: Tenant, gpus: Gpus, look: Look
 ) -> None:
-    key, namespace = class_key(gpus.name), tenant.namespace
+    key, home = class_key(gpus.name), tenant.namespace
     async with look(**UNTOUCHED) as eye:
         await eye.sees(
             "a quota comes",
-            cluster.admin.create(quota(namespace, {key: "2"})),
+            cluster.admin.create(quota(home, {key: "2"})),
             state="Limited",
             hard=2,
             remaining=2,
@@ -162,9 +162,7 @@ async def test_a_quota_that_comes_changes_and_goes(
         )
         await eye.sees(
             "a quota changes",
-            cluster.admin.patch(
-                "v1/ResourceQuota", "gpus", {"spec": {"hard": {key: "0"}}}, namespace
-            ),
+            cluster.admin.patch("v1/ResourceQuota", "gpus", {"spec": {"hard": {key: "0"}}}, home),
             hard=0,
             remaining=0,
             orderableUnits=0,
@@ -173,6 +171,36 @@ async def test_a_quota_that_comes_changes_and_goes(
         )
         await eye.sees(
             "a quota goes",
-            cluster.admin.delete("v1/ResourceQuota", "gpus", namespace),
+            cluster.admin.delete("v1/ResourceQuota", "gpus", home),
             **UNTOUCHED,
         )
+
+
+async def test_what_changes_another_class_makes_no_event(
+    cluster: Cluster, tenant: Tenant, gpus: Gpus, look: Look
+) -> None:
+    """Each change shows in the other class first, so it was taken in when the event is missed."""
+    admin, home = cluster.admin, tenant.namespace
+    other = Gpus(f"{gpus.name}-other", f"{gpus.resource}-other", gpus.node)
+    keys = [class_key(gpus.name), class_key(other.name)]
+    await admin.create(quota(home, dict.fromkeys(keys, "2")))
+    async with look(hard=2, remaining=2, orderableUnits=2) as eye:
+        await admin.create(gpu_class(other.name, other.resource))
+        try:
+            await tenant.sees(other.name, remaining=2, totalUnits=0)
+            await eye.nothing_more("another class")
+            more = {"status": {"allocatable": {other.resource: "4"}}}
+            await admin.patch("v1/Node", gpus.node, more, subresource="status")
+            await tenant.sees(other.name, totalUnits=4)
+            await eye.nothing_more("its units on the same node")
+            await admin.create(pod(home, "other", other.resource, 1, on=gpus.node))
+            await tenant.sees(other.name, freeUnits=3)
+            await eye.nothing_more("a pod that uses them")
+            await admin.create(quota(home, {keys[0]: "3", keys[1]: "1"}, name="second"))
+            await tenant.sees(other.name, remaining=1)
+            await eye.nothing_more("a quota that is smaller for the other class only")
+            child = await make_tenant(cluster, f"{home}-lab")
+            await child.sees(gpus.name, remaining=2)
+            await eye.nothing_more("a child without a budget")
+        finally:
+            await admin.delete(CLASS, other.name)

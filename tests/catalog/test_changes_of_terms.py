@@ -17,6 +17,7 @@ from tests.catalog.objects import (
     gpu_class,
     namespace,
     quota,
+    settings_object,
 )
 from tests.catalog.tenants import Tenant, make_tenant
 from tests.cluster.session import Cluster
@@ -61,7 +62,6 @@ async def test_a_child_tenant_that_takes_from_its_parents_budget_and_goes(
     await cluster.admin.create(quota(tenant.namespace, {key: "7"}))
     async with look(remaining=7, orderableUnits=7) as eye:
         child = await make_tenant(cluster, name)
-        await eye.nothing_more("a child without a budget")
         await eye.sees(
             "a child's budget is carved out",
             cluster.admin.create(quota(name, {key: "3"})),
@@ -176,7 +176,7 @@ async def in_kubevirt(cluster: Cluster) -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("in_kubevirt")
 async def test_kubevirts_table_of_permitted_devices(
-    cluster: Cluster, gpus: Gpus, look: Look
+    cluster: Cluster, tenant: Tenant, gpus: Gpus, look: Look
 ) -> None:
     def table(devices: list[str] | None) -> Awaitable[object]:
         patch = [{"op": "replace", "path": "/spec", "value": kubevirt(devices)["spec"]}]
@@ -190,40 +190,41 @@ async def test_kubevirts_table_of_permitted_devices(
         "reason": "NotPermitted",
     }
     permitted = {"orderableUnits": 8, "selectable": "True", "reason": "Available"}
-    await deploy(cluster, ["example.com/other"])
+    other = f"{gpus.name}-other"
+    await cluster.admin.create(gpu_class(other, f"{gpus.resource}-other"))
+    await deploy(cluster, ["example.com/unknown"])
     # Kinds that were not served are asked for again some seconds later.
     async with look(**refused) as eye:
         await eye.sees("the table names it", table([gpus.resource]), **permitted)
+        await tenant.sees(other, limitedBy=["NotPermitted", "NoCapacity"])
+        await table([gpus.resource, f"{gpus.resource}-other"])
+        await tenant.sees(other, limitedBy=["NoCapacity"])
+        await eye.nothing_more("the table names another")
         await eye.sees("the table in other case", table([gpus.resource.upper()]), **refused)
         await eye.sees("the table goes", table(None), **permitted)
         await eye.sees("the table is empty", table([]), **refused)
         await eye.sees("KubeVirt goes", remove(cluster), **permitted)
+    await cluster.admin.delete(CLASS, other)
 
 
-async def test_the_settings(cluster: Cluster, look: Look) -> None:
-    before = await cluster.admin.get("v1/ConfigMap", words.SETTINGS_NAME, words.NAMESPACE)
-
-    def put(**data: str | None) -> Awaitable[object]:
-        place = (words.SETTINGS_NAME, {"data": data}, words.NAMESPACE)
-        return cluster.admin.patch("v1/ConfigMap", *place)
+async def test_the_settings(cluster: Cluster, look: Look, settings: dict[str, str]) -> None:
+    def put(**data: str) -> Awaitable[object]:
+        return cluster.admin.replace(settings_object({**settings, **data}))
 
     async with look(orderableUnits=8) as eye:
-        try:
-            await eye.sees(
-                "GPUs are switched off",
-                put(enabled="false"),
-                freeUnits=8,
-                orderableUnits=0,
-                limitedBy=["Disabled"],
-                reason="Disabled",
-            )
-            await eye.sees("GPUs are switched on", put(enabled="true"), orderableUnits=8)
-            await eye.sees(
-                "placement by the scheduler",
-                put(placement="scheduler"),
-                orderableUnits=0,
-                reason="NotOffered",
-            )
-            await eye.sees("placement by the binder", put(placement="binder"), orderableUnits=8)
-        finally:
-            await put(**{"enabled": None, "placement": None, **before["data"]})
+        await eye.sees(
+            "GPUs are switched off",
+            put(enabled="false"),
+            freeUnits=8,
+            orderableUnits=0,
+            limitedBy=["Disabled"],
+            reason="Disabled",
+        )
+        await eye.sees("GPUs are switched on", put(enabled="true"), orderableUnits=8)
+        await eye.sees(
+            "placement by the scheduler",
+            put(placement="scheduler"),
+            orderableUnits=0,
+            reason="NotOffered",
+        )
+        await eye.sees("placement by the binder", put(placement="binder"), orderableUnits=8)
