@@ -37,10 +37,10 @@ from apiserver.views import freshness
 from apiserver.watch import Versions
 from shared.core.cluster import ClusterState
 from shared.core.model import Change
+from shared.fields import Json, mapping, text
 from shared.kube.collections import CLUSTER, config_map
 from shared.kube.connect import Connection
 from shared.kube.credentials import CredentialsError, InCluster, Kubeconfig
-from shared.kube.fields import Json, mapping, text
 from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
 from shared.kube.reflector import Standing

@@ -8,8 +8,8 @@ from typing import Final, Generic, TypeVar
 
 from shared import vocabulary as v
 from shared.core.model import Object
+from shared.fields import Json
 from shared.kube import decode
-from shared.kube.fields import Json
 from shared.kube.paths import collection
 
 T_co = TypeVar("T_co", covariant=True)

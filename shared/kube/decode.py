@@ -36,7 +36,7 @@ from shared.core.model import (
     Toleration,
     Vmi,
 )
-from shared.kube.fields import Json, elements, mapping, mappings, name, text, whole
+from shared.fields import Json, elements, mapping, mappings, name, text, whole
 from shared.kube.podspec import pinned_to, requests, shared_counts
 from shared.quantity import QuantityError, floor_units
 

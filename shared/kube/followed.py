@@ -8,8 +8,8 @@ import structlog
 
 from shared import vocabulary as v
 from shared.core.model import Change, Put
+from shared.fields import Json, mapping
 from shared.kube.collections import Collection, config_map
-from shared.kube.fields import Json, mapping
 from shared.settings import GpuSettings, Problem, parse
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

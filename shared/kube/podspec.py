@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from shared.kube.fields import Json, mapping, mappings, name, text
+from shared.fields import Json, mapping, mappings, name, text
 from shared.quantity import QuantityError, parse, whole_units
 
 _FIELD_NAME: Final = "metadata.name"

@@ -30,10 +30,10 @@ from shared.errors import (
     Unavailable,
     from_status,
 )
+from shared.fields import Json, elements, mapping, mappings, name, text, whole
 from shared.kube.collections import Collection
 from shared.kube.connect import Stalled
 from shared.kube.decode import Undecodable
-from shared.kube.fields import Json, elements, mapping, mappings, name, text, whole
 from shared.kube.pace import BRISK, Pace, backoff
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

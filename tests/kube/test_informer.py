@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.core.model import Object
+from shared.fields import Json
 from shared.kube import decode
 from shared.kube.collections import CLUSTER, Collection, config_map
-from shared.kube.fields import Json
 from shared.kube.pace import Pace
 from shared.kube.paths import collection
 from shared.kube.reflector import Standing
