@@ -16,15 +16,13 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict
 from typing_extensions import override
 
+from shared.core.gpunames import is_extended_resource
 from shared.core.model import Placement, Settings
 from shared.vocabulary import KUBEVIRT_NAMESPACE, NAMESPACE
 
 T = TypeVar("T")
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_SUBDOMAIN_LENGTH_MAX: Final = 253
 _DURATION: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,7})s)?", re.ASCII)
 _DURATION_SECONDS_MAX: Final = 24 * 3600
 _SHOWN_LENGTH_MAX: Final = 60
@@ -156,23 +154,6 @@ _A_RESOURCE: Final = (
     "the name of an extended resource with a domain, such as nvidia.com/GA102GL_A10, and none of "
     "Kubernetes' own"
 )
-
-
-def is_extended_resource(resource: str) -> bool:
-    """Whether this can name a device: a domain that is not Kubernetes' own, a slash, a name.
-
-    As Kubernetes has it (`IsExtendedResourceName`): `cpu`, `kubernetes.io/x` and names under
-    `requests.` are its own.
-    """
-    domain, slash, rest = resource.partition("/")
-    return (
-        bool(slash)
-        and not domain.startswith("requests.")
-        and "kubernetes.io/" not in f"{domain}/"
-        and len(f"requests.{domain}") <= _SUBDOMAIN_LENGTH_MAX
-        and _SUBDOMAIN.fullmatch(domain) is not None
-        and _NAME.fullmatch(rest) is not None
-    )
 
 
 def _no_text() -> str:

@@ -109,6 +109,9 @@ LABEL_MIGRATION_JOB: Final = "kubevirt.io/migrationJobUID"
 LIMIT_UNITS: Final = 1024
 """The most units of a VM, over all its entries and claims, and of one claim."""
 
+LIMIT_ENTRIES: Final = 32
+"""The most class entries of a VM, and the most claims that it names."""
+
 INT32_MAX: Final = 2_147_483_647
 """Counts are int32 (Kubernetes API conventions); larger figures show as this."""
 

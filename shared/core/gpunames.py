@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from shared.core.model import GpuClass, KubeVirt
+
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_SUBDOMAIN_LENGTH_MAX: Final = 253
 
 
 def kubevirt_in_force(kubevirts: Iterable[KubeVirt], namespace: str) -> KubeVirt | None:
@@ -33,3 +39,20 @@ def gpu_names(
     """
     mediated = kubevirt.mediated if kubevirt is not None else frozenset[str]()
     return frozenset({c.resource_name for c in classes} | mediated | set(listed))
+
+
+def is_extended_resource(resource: str) -> bool:
+    """Whether this can name a device: a domain that is not Kubernetes' own, a slash, a name.
+
+    As Kubernetes has it (`IsExtendedResourceName`): `cpu`, `kubernetes.io/x` and names under
+    `requests.` are its own.
+    """
+    domain, slash, rest = resource.partition("/")
+    return (
+        bool(slash)
+        and not domain.startswith("requests.")
+        and "kubernetes.io/" not in f"{domain}/"
+        and len(f"requests.{domain}") <= _SUBDOMAIN_LENGTH_MAX
+        and _SUBDOMAIN.fullmatch(domain) is not None
+        and _NAME.fullmatch(rest) is not None
+    )

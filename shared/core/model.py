@@ -16,6 +16,9 @@ Key = tuple[str, str]
 
 NOTHING: Mapping[str, int] = {}
 
+FINAL_PHASES = frozenset({"Succeeded", "Failed"})
+"""Phases of pods, VMIs and migrations that nothing follows on."""
+
 
 class Mode(StrEnum):
     """How a device reaches the guest."""
@@ -65,12 +68,16 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """As Kubernetes has it: an empty key with Exists tolerates all, an empty effect any."""
+    """As Kubernetes has it: an empty key with Exists tolerates all, an empty effect any.
+
+    `seconds` is how long a NoExecute taint is tolerated, None for ever.
+    """
 
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,8 @@ class Attachment:
 class Claim:
     """A GPUClaim. `resource_name` and `node_name` are the status's, empty where not set.
 
-    `owner` is the uid of the VMI that owns a template claim, else empty.
+    `owner` is the uid of the VMI that owns a template claim, else empty. `deleting` is True
+    from the request to delete it until its finalizers are gone.
     """
 
     namespace: str
@@ -136,6 +144,7 @@ class Claim:
     resource_name: str = ""
     node_name: str = ""
     attached_to: Attachment | None = None
+    deleting: bool = False
 
     @property
     def key(self) -> Key:
@@ -145,7 +154,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class GpuClass:
-    """A GPUClass. `memory` is the quantity as written; times are RFC 3339 as written."""
+    """A GPUClass. `memory` is the quantity as written; times are RFC 3339 as written.
+
+    `closed_since` is when its status says that it was closed, empty where it does not;
+    `license_secret` names a Secret in our namespace, empty where guests need none.
+    """
 
     name: str
     resource_name: str
@@ -162,6 +175,8 @@ class GpuClass:
     lifecycle: Lifecycle = Lifecycle.ACTIVE
     disclosure: Disclosure = Disclosure.EXACT
     tolerations: tuple[Toleration, ...] = ()
+    closed_since: str = ""
+    license_secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +215,10 @@ class RecordEntry:
 
 @dataclass(frozen=True, slots=True)
 class Vmi:
-    """A VirtualMachineInstance; `vm` is the uid of the VirtualMachine that controls it."""
+    """A VirtualMachineInstance; `vm` is the uid of the VirtualMachine that controls it.
+
+    `node_name` is where it runs, empty until it does.
+    """
 
     namespace: str
     name: str
@@ -209,11 +227,27 @@ class Vmi:
     active_pods: frozenset[str] = frozenset()
     record: tuple[RecordEntry, ...] = ()
     phase: str = ""
+    node_name: str = ""
 
     @property
     def key(self) -> Key:
         """Namespace and name."""
         return (self.namespace, self.name)
+
+    @property
+    def final(self) -> bool:
+        """Whether it ended: it will never run again."""
+        return self.phase in FINAL_PHASES
+
+
+@dataclass(frozen=True, slots=True)
+class Vm:
+    """A VirtualMachine, as far as a decision about one of its instances reads it."""
+
+    namespace: str
+    name: str
+    uid: str
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,15 @@ newer version of a kind, or for an object that was stored before a check existed
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Final, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from shared import vocabulary as v
+from shared.api.conditions import ConditionType
+from shared.core.annotations import Malformed, parse_record
 from shared.core.model import (
+    FINAL_PHASES,
     Attachment,
     Claim,
     Disclosure,
@@ -34,6 +36,7 @@ from shared.core.model import (
     RecordEntry,
     Taint,
     Toleration,
+    Vm,
     Vmi,
 )
 from shared.fields import Json, elements, mapping, mappings, name, text, whole
@@ -42,11 +45,6 @@ from shared.quantity import QuantityError, floor_units
 
 Note = Callable[[str], None]
 """Takes what is wrong with an object: the field, its value, and what was expected."""
-
-RECORD_LENGTH_MAX: Final = 256 * 1024
-"""All annotations of an object together may be no longer (apimachinery, validation)."""
-
-_FINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -85,7 +83,7 @@ def pod(raw: Json, note: Note) -> Pod:
         uid=text(metadata.get("uid")),
         node_name=name(spec.get("nodeName")),
         requests=requests(spec, note),
-        ended=text(mapping(raw.get("status")).get("phase")) in _FINAL_PHASES,
+        ended=text(mapping(raw.get("status")).get("phase")) in FINAL_PHASES,
         owner=_controller(metadata, "VirtualMachineInstance"),
         launcher_mark=text(annotations.get(v.ANNOTATION_LAUNCHER)),
         pinned_to=pinned_to(spec),
@@ -125,6 +123,7 @@ def claim(raw: Json, note: Note) -> Claim:
         )
         if attached
         else None,
+        deleting="deletionTimestamp" in metadata,
     )
 
 
@@ -165,9 +164,12 @@ def gpu_class(raw: Json, note: Note) -> GpuClass:
                 name(toleration.get("operator")) or "Equal",
                 name(toleration.get("value")),
                 name(toleration.get("effect")),
+                whole(toleration.get("tolerationSeconds")),
             )
             for toleration in mappings(spec.get("tolerations"))
         ),
+        closed_since=_closed_since(mapping(raw.get("status"))),
+        license_secret=text(mapping(spec.get("guestLicense")).get("secretName")),
     )
 
 
@@ -203,6 +205,19 @@ def vmi(raw: Json, note: Note) -> Vmi:
         active_pods=frozenset(mapping(status.get("activePods"))),
         record=() if record is None else _record(record, note),
         phase=name(status.get("phase")),
+        node_name=name(status.get("nodeName")),
+    )
+
+
+def vm(raw: Json, note: Note) -> Vm:
+    """Read a VirtualMachine."""
+    del note
+    metadata = _metadata(raw, namespaced=True)
+    return Vm(
+        namespace=name(metadata["namespace"]),
+        name=text(metadata["name"]),
+        uid=text(metadata.get("uid")) or _fail("metadata.uid", metadata.get("uid"), "a uid"),
+        created=text(metadata.get("creationTimestamp")),
     )
 
 
@@ -215,7 +230,7 @@ def migration(raw: Json, note: Note) -> Migration:
         name=text(metadata["name"]),
         uid=text(metadata.get("uid")),
         vmi_name=text(mapping(raw.get("spec")).get("vmiName")),
-        final=text(mapping(raw.get("status")).get("phase")) in _FINAL_PHASES,
+        final=text(mapping(raw.get("status")).get("phase")) in FINAL_PHASES,
     )
 
 
@@ -245,70 +260,19 @@ def kubevirt(raw: Json, note: Note) -> KubeVirt:
     )
 
 
-def record(value: str) -> tuple[RecordEntry, ...]:
-    """Parse a record of admission, strictly: nobody but our webhook writes one.
-
-    An array of `{"claim": name, ...}` or `{"entry": index, ...}`, each with `className`,
-    `resourceName` and `count`.
-
-    Raises:
-        Undecodable: it is anything else.
-    """
-    if len(value) > RECORD_LENGTH_MAX:
-        raise Undecodable(f"{len(value)} characters, expected at most {RECORD_LENGTH_MAX}")
-    try:
-        entries = json.loads(value, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise Undecodable(f"not JSON: {error}") from error
-    if not isinstance(entries, list):
-        raise Undecodable(f"{value!r:.60} is not an array")
-    return tuple(_record_entry(entry) for entry in entries)
-
-
 def _record(value: object, note: Note) -> tuple[RecordEntry, ...]:
     try:
-        return record(text(value))
-    except Undecodable as error:
-        note(f"metadata.annotations[{v.ANNOTATION_ATTACHMENTS}]: {error}; taken as absent")
+        return parse_record(value)
+    except Malformed as malformed:
+        note(f"{malformed}; taken as absent")
         return ()
 
 
-def _record_entry(entry: object) -> RecordEntry:
-    if not isinstance(entry, dict):
-        raise Undecodable(f"{entry!r:.60} is not an object")
-    count, index = whole(entry.get("count")), whole(entry.get("entry"))
-    made = RecordEntry(
-        claim=text(entry.get("claim")),
-        entry=-1 if index is None else index,
-        class_name=name(entry.get("className")),
-        resource_name=name(entry.get("resourceName")),
-        count=count or 0,
-    )
-    named = {"claim"} if made.claim else {"entry"} if made.entry >= 0 else set()
-    wanted = named | {"className", "resourceName", "count"}
-    if (
-        not named
-        or set(entry) != wanted
-        or not made.class_name
-        or not made.resource_name
-        or not 1 <= made.count <= v.LIMIT_UNITS
-    ):
-        raise Undecodable(
-            f"{entry!r:.120} is not an entry: expected either claim (a name) or entry (an index "
-            f"from 0), and className, resourceName and count (1 to {v.LIMIT_UNITS})"
-        )
-    return made
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
-
-
-def _no_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+def _closed_since(status: Json) -> str:
+    for condition in mappings(status.get("conditions")):
+        if condition.get("type") == ConditionType.OPEN and condition.get("status") == "False":
+            return text(condition.get("lastTransitionTime"))
+    return ""
 
 
 def _metadata(raw: Json, *, namespaced: bool = False) -> Json:

@@ -27,6 +27,7 @@ from shared.core.model import (
     RecordEntry,
     Taint,
     Toleration,
+    Vm,
     Vmi,
 )
 from shared.kube import decode
@@ -85,7 +86,12 @@ POD: Raw = {
 }
 
 CLAIM: Raw = {
-    "metadata": {"namespace": "tenant-a", "name": "c1", "uid": "claim-1"},
+    "metadata": {
+        "namespace": "tenant-a",
+        "name": "c1",
+        "uid": "claim-1",
+        "deletionTimestamp": "2026-11-29T12:00:00Z",
+    },
     "spec": {"className": "a100", "count": 4},
     "status": {
         "resourceName": "nvidia.com/GA100",
@@ -114,8 +120,15 @@ CLASS: Raw = {
         "disclosure": "Bucketed",
         "tolerations": [
             {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
-            {"key": "sku", "value": "gpu"},
+            {"key": "sku", "value": "gpu", "tolerationSeconds": 60},
         ],
+        "guestLicense": {"secretName": "nvidia-license"},
+    },
+    "status": {
+        "conditions": [
+            {"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-29T13:00:00Z"},
+            {"type": "Open", "status": "False", "lastTransitionTime": "2026-11-29T14:00:00Z"},
+        ]
     },
 }
 
@@ -140,7 +153,20 @@ VMI: Raw = {
         "annotations": {"gpu.cozystack.io/attachments": json.dumps(RECORD)},
         "ownerReferences": [owner("VirtualMachine", "vm-1")],
     },
-    "status": {"phase": "Running", "activePods": {"pod-1": "gpu-1", "pod-2": ""}},
+    "status": {
+        "phase": "Running",
+        "nodeName": "gpu-1",
+        "activePods": {"pod-1": "gpu-1", "pod-2": ""},
+    },
+}
+
+VM: Raw = {
+    "metadata": {
+        "namespace": "tenant-a",
+        "name": "vm1",
+        "uid": "vm-1",
+        "creationTimestamp": "2026-11-29T12:00:00Z",
+    },
 }
 
 MIGRATION: Raw = {
@@ -217,6 +243,7 @@ KUBEVIRT: Raw = {
                 resource_name="nvidia.com/GA100",
                 node_name="gpu-1",
                 attached_to=Attachment("VirtualMachine", "vm1", "vm-1"),
+                deleting=True,
             ),
         ),
         (
@@ -239,8 +266,10 @@ KUBEVIRT: Raw = {
                 disclosure=Disclosure.BUCKETED,
                 tolerations=(
                     Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),
-                    Toleration("sku", "Equal", "gpu", ""),
+                    Toleration("sku", "Equal", "gpu", "", 60),
                 ),
+                closed_since="2026-11-29T14:00:00Z",
+                license_secret="nvidia-license",
             ),
         ),
         (
@@ -265,8 +294,10 @@ KUBEVIRT: Raw = {
                     RecordEntry(entry=0, class_name="t4", resource_name="nvidia.com/T4", count=1),
                 ),
                 phase="Running",
+                node_name="gpu-1",
             ),
         ),
+        (decode.vm, VM, Vm("tenant-a", "vm1", "vm-1", "2026-11-29T12:00:00Z")),
         (decode.migration, MIGRATION, Migration("tenant-a", "m1", "migration-1", "vm1")),
         (
             decode.kubevirt,
@@ -586,11 +617,17 @@ class TestRecord:
         raw = changed(VMI, "metadata.annotations", {"gpu.cozystack.io/attachments": text})
         assert decode.vmi(raw, told.append).record == ()
         assert len(told) == 1
-        assert told[0].startswith("metadata.annotations[gpu.cozystack.io/attachments]: ")
+        assert told[0].startswith("metadata.annotations[gpu.cozystack.io/attachments]")
         assert len(told[0]) < 500
 
     def test_a_vmi_without_one_has_none(self) -> None:
         assert decode.vmi(changed(VMI, "metadata.annotations", None), no_problem).record == ()
+
+
+def test_a_class_that_is_open_was_closed_at_no_time() -> None:
+    opened = {"type": "Open", "status": "True", "lastTransitionTime": "2026-11-29T14:00:00Z"}
+    raw = changed(CLASS, "status.conditions", [opened])
+    assert decode.gpu_class(raw, no_problem).closed_since == ""
 
 
 ALL: list[tuple[Callable[[Raw, decode.Note], object], Raw]] = [
@@ -601,6 +638,7 @@ ALL: list[tuple[Callable[[Raw, decode.Note], object], Raw]] = [
     (decode.quota, QUOTA),
     (decode.namespace, NAMESPACE),
     (decode.vmi, VMI),
+    (decode.vm, VM),
     (decode.migration, MIGRATION),
     (decode.kubevirt, KUBEVIRT),
 ]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.core.gpunames import is_extended_resource
 from shared.core.model import Placement, Settings
 from shared.settings import (
     BadSettings,
     GpuSettings,
     ProcessSettings,
-    is_extended_resource,
     parse,
     read,
 )
