@@ -55,9 +55,11 @@ PRECEDENCE: dict[Reason, int] = {reason: rank for rank, reason in enumerate(Reas
 class Figures:
     """The numbers that a message may quote, in units; None is not shown or not known.
 
-    `largest` is the most units that can be had together, `limit` what a VM may have at most.
+    `asked` is what a request asks for, None where nobody asks; `largest` is the most units that
+    can be had together, `limit` what a VM may have at most.
     """
 
+    asked: int | None = None
     free: int | None = None
     largest: int | None = None
     remaining: int | None = None
@@ -65,33 +67,73 @@ class Figures:
     limit: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a message may quote besides numbers.
+
+    `what` is the thing that is wrong or missing, `value` what stands there, `expected` what
+    would be right, `user` who has it instead, `why` the cause.
+    """
+
+    what: str = ""
+    value: str = ""
+    expected: str = ""
+    user: str = ""
+    why: str = ""
+
+
 TEMPLATES: dict[Reason, str] = {
     Reason.DISABLED: "GPUs are switched off on this platform",
-    Reason.TOO_MANY_UNITS: "a VM has at most {limit} units",
+    Reason.MALFORMED: "{value}, expected {expected}",
+    Reason.TOO_MANY_UNITS: "a VM has at most {limit} {what}",
+    Reason.MIXED_REQUESTS: "{what}, beside the class entries or claims of the VM: leave one of"
+    " them out",
     Reason.INPUTS_UNREADABLE: "the cluster cannot be read fully at the moment",
     Reason.NOT_OFFERED: "claims are not offered on this platform; name the class on a VM instead",
+    Reason.CLAIM_NOT_FOUND: "the claim {what} {why}",
+    Reason.CLAIM_IN_USE: "the claim {what} belongs to {user}",
+    Reason.CLASS_NOT_FOUND: "there is no class {what}",
     Reason.CLASS_CONFLICT: "another class names the same device, which the platform must mend",
     Reason.NOT_PERMITTED: "virtual machines are not permitted to use this device",
-    Reason.CLASS_CLOSED: "the class takes no new orders",
+    Reason.CLASS_CLOSED: "the class takes no new orders and no new VMs",
     Reason.NOT_ENTITLED: "this tenant is not entitled to the class",
-    Reason.MAX_COUNT_EXCEEDED: "an order of this class has at most {max_count} units",
+    Reason.MAX_COUNT_EXCEEDED: "one order, or one VM, has at most {max_count} units of this class",
     Reason.BUDGET_EXCEEDED: "this tenant's budget has {remaining} left",
     Reason.NO_CAPACITY: "{free} free",
     Reason.SET_DOES_NOT_FIT_ONE_NODE: "at most {largest} can be had together",
 }
 """One text per reason; the words are for tenants: they count units and name no node."""
 
+UNDISCLOSED: dict[Reason, str] = {
+    Reason.NO_CAPACITY: "fewer are free",
+    Reason.SET_DOES_NOT_FIT_ONE_NODE: "fewer can be had together",
+}
+"""The texts for those who ask for more than there is of a class that keeps its stock to itself."""
+
+
+def say(reason: Reason, figures: Figures | None = None, words: Words | None = None) -> str:
+    """The text of one reason."""
+    figures, words = figures or Figures(), words or Words()
+    hidden = {Reason.NO_CAPACITY: figures.free, Reason.SET_DOES_NOT_FIT_ONE_NODE: figures.largest}
+    if figures.asked is not None and hidden.get(reason, 0) is None:
+        return UNDISCLOSED[reason]
+    return TEMPLATES[reason].format(
+        free="none" if figures.free in (0, None) else figures.free,
+        largest=figures.largest,
+        remaining=figures.remaining,
+        max_count=figures.max_count,
+        limit=figures.limit,
+        what=words.what or "units",
+        value=words.value,
+        expected=words.expected,
+        user=words.user,
+        why=words.why,
+    )
+
 
 def explain(reasons: Iterable[Reason], figures: Figures) -> str:
     """What limits, as one line: the reasons in the order given, then the free units if shown."""
-    numbers = {
-        "free": "none" if figures.free in (0, None) else figures.free,
-        "largest": figures.largest,
-        "remaining": figures.remaining,
-        "max_count": figures.max_count,
-        "limit": figures.limit,
-    }
     named = list(reasons)
     if figures.free is not None and Reason.NO_CAPACITY not in named:
         named.append(Reason.NO_CAPACITY)
-    return ", ".join(TEMPLATES[reason].format(**numbers) for reason in named)
+    return ", ".join(say(reason, figures) for reason in named)

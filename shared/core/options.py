@@ -170,11 +170,11 @@ def option(facts: Facts, bounds: Sequence[tuple[Reason, Bound]] = BOUNDS) -> Opt
     The smallest bound is what may be ordered, and all that equal it limit. With inputs that
     cannot be read only a certain 0 is stated; everything else is unknown.
     """
-    figures = {reason: units for reason, bound in bounds if (units := bound(facts)) is not None}
-    units = min(figures.values())
+    limits = {reason: units for reason, bound in bounds if (units := bound(facts)) is not None}
+    units = min(limits.values())
     limited_by = tuple(
         sorted(
-            (reason for reason in figures if figures[reason] == units),
+            (reason for reason in limits if limits[reason] == units),
             key=lambda reason: PRECEDENCE[reason],
         )
     )
@@ -256,21 +256,31 @@ def describe(
     facts: Facts, selectable: Truth, orderable: int | None, limited_by: Sequence[Reason]
 ) -> str:
     """Why this much and not more, in one line for the tenant."""
+    start = opening(selectable, orderable)
+    text = f"{start}: {explain(limited_by, figures(facts))}" if limited_by else start
+    if facts.gpu_class.lifecycle is Lifecycle.DEPRECATED:
+        text += "; the class is deprecated and will close"
+    return text
+
+
+def opening(selectable: Truth, orderable: int | None) -> str:
+    """How a message begins: how many units can be had, as far as that is known and shown."""
+    return {Truth.UNKNOWN: "not known", Truth.FALSE: "cannot be ordered"}.get(
+        selectable, "can be ordered" if orderable is None else f"up to {orderable}"
+    )
+
+
+def figures(facts: Facts, asked: int | None = None) -> Figures:
+    """The numbers that a message may quote to this tenant: no stock that is not disclosed."""
     remaining = facts.remaining
-    figures = Figures(
+    return Figures(
+        asked=asked,
         free=shown(facts.capacity.free) if facts.discloses else None,
         largest=shown(facts.capacity.largest_set) if facts.discloses else None,
         remaining=None if remaining is None else shown(remaining.units),
         max_count=facts.gpu_class.max_count,
         limit=LIMIT_UNITS,
     )
-    opening = {Truth.UNKNOWN: "not known", Truth.FALSE: "cannot be ordered"}.get(
-        selectable, "can be ordered" if orderable is None else f"up to {orderable}"
-    )
-    text = f"{opening}: {explain(limited_by, figures)}" if limited_by else opening
-    if facts.gpu_class.lifecycle is Lifecycle.DEPRECATED:
-        text += "; the class is deprecated and will close"
-    return text
 
 
 def label(gpu_class: GpuClass, selectable: Truth, orderable: int | None) -> str:
