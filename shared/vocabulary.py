@@ -106,6 +106,28 @@ LABEL_KUBEVIRT_SCHEDULABLE: Final = "kubevirt.io/schedulable"
 LABEL_MIGRATION_JOB: Final = "kubevirt.io/migrationJobUID"
 """On a pod: the uid of the migration it is the target of. Written by virt-controller."""
 
+LICENSE_PREFIX: Final = "gpu-license-"
+"""Before the name of a class: name of the Secret in a tenant's namespace with that class's
+licence. Written by the binder."""
+
+LICENSE_LABEL: Final = "GPULICENSE"
+"""Label of the volume, and serial of the disk, by which a guest finds its licence."""
+
+ANNOTATION_EPHEMERAL: Final = "kubevirt.io/ephemeral-provisioning"
+"""On a pod: it only binds a VM's volumes, and a launcher follows. Written by virt-controller."""
+
+ANNOTATION_MIGRATION_NAME: Final = "kubevirt.io/migrationJobName"
+"""On a pod: the name of the migration it is the target of. Written by virt-controller."""
+
+LABEL_KUBEVIRT: Final = "kubevirt.io"
+"""On a pod of KubeVirt's: what sort it is. Written by virt-controller, and by anyone else."""
+
+LAUNCHER: Final = "virt-launcher"
+"""The value of that label on launchers, temporary pods and migration targets."""
+
+KIND_VMI: Final = "VirtualMachineInstance"
+KIND_VM: Final = "VirtualMachine"
+
 LIMIT_UNITS: Final = 1024
 """The most units of a VM, over all its entries and claims, and of one claim."""
 

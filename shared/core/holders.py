@@ -64,6 +64,14 @@ class Holders:
         self._vmis_by_recorded: Index[Key, str] = Index()
         """VMIs by the claims that their record names."""
 
+    def naming(self, claim: Key) -> list[Vmi]:
+        """The VMIs whose record of admission names a claim."""
+        return [self.vmis[uid] for uid in self._vmis_by_recorded[claim]]
+
+    def claims_of(self, class_name: str) -> int:
+        """How many claims of a class there are."""
+        return len(self._claims_by_class[class_name])
+
     # What changes.
 
     def put_pod(self, key: Key, pod: Pod | None, reach: Reach) -> None:
