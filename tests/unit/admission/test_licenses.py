@@ -275,7 +275,7 @@ def layouts(draw: st.DrawFn) -> Raw:
 TWO = VmiInputs(hoster(GpuClass("amd", "amd.com/gpu_vf", license_secret="x"), kubevirt=None))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=600)
 @given(layouts(), st.booleans())
 def test_the_vm_boots_what_it_booted_before_whatever_its_disks(thing: Raw, by_bus: bool) -> None:
     before = copy.deepcopy(thing)
