@@ -59,14 +59,6 @@ class Case:
         """What the option of the class follows from; None where there is no such class."""
         return self.inputs.facts(self.request.namespace, self.class_name)
 
-    @cached_property
-    def in_truth(self) -> Facts | None:
-        """As `facts`, with the stock that is there, shown or not."""
-        facts = self.facts
-        if facts is None:
-            return None
-        return replace(facts, gpu_class=replace(facts.gpu_class, disclosure=Disclosure.EXACT))
-
 
 Rule = Callable[[Case], Iterable[Cause]]
 """What is wrong with an order in one respect."""
@@ -106,9 +98,9 @@ def beyond(reason: Reason, bound: Bound) -> Rule:
     """The rule for one limit of the options: more is ordered than it lets through."""
 
     def rule(case: Case) -> Iterator[Cause]:
-        if case.facts is None or case.in_truth is None:
+        if case.facts is None:
             return
-        most = bound(case.in_truth)
+        most = bound(_disclosed(case.facts))
         if most is not None and case.count > most:
             told = say(reason, figures(case.facts, case.count))
             yield Cause(reason, told, _CLASS if reason in _OF_THE_CLASS else _COUNT)
@@ -180,25 +172,30 @@ def decide(
             break
     if not found:
         return Allow(warnings=tuple(deprecated(case)))
-    reason = found[0][0]
-    message = "" if reason in _ENDS else describe(case, [reason for reason, _ in found])
-    return refusal(request, reason, [cause for _, cause in found], message)
+    reasons = [reason for reason, _ in found]
+    message = ""
+    if case.facts is not None and reasons[0] not in _ENDS:
+        message = describe(case.facts, case.count, reasons)
+    return refusal(request, reasons[0], [cause for _, cause in found], message)
 
 
-def describe(case: Case, reasons: Sequence[Reason]) -> str:
+def describe(facts: Facts, asked: int, reasons: Sequence[Reason]) -> str:
     """How many are ordered, how many may be, and what limits, in the words of the option."""
-    if case.facts is None:
-        return ""
     limits = [reason for reason in reasons if reason not in _ENDS]
-    why = explain(limits, figures(case.facts, case.count))
-    if not case.facts.discloses:
-        return f"asked {case.count}: {why}"
-    shown = option(case.facts)
+    why = explain(limits, figures(facts, asked))
+    if not facts.discloses:
+        return f"asked {asked}: {why}"
+    shown = option(facts)
     selectable = Truth.FALSE if shown.orderable == 0 else Truth.TRUE
-    return f"asked {case.count}, {opening(selectable, shown.orderable)}: {why}"
+    return f"asked {asked}, {opening(selectable, shown.orderable)}: {why}"
 
 
 def deprecated(case: Case) -> Iterator[str]:
     """A warning for a class that will close."""
     if case.facts is not None and case.facts.gpu_class.lifecycle is Lifecycle.DEPRECATED:
         yield f"GPU class {case.class_name} is deprecated and will close"
+
+
+def _disclosed(facts: Facts) -> Facts:
+    """The same with the stock as it is, whether the class shows it or not."""
+    return replace(facts, gpu_class=replace(facts.gpu_class, disclosure=Disclosure.EXACT))

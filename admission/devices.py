@@ -59,7 +59,7 @@ def hidden_gpus(vmi: Json, gpu_names: Iterable[str]) -> Iterator[Found]:
     """
     names = frozenset(gpu_names)
     for index, device in enumerate(device_list(vmi, "hostDevices")):
-        name = mapping(device).get("deviceName")
+        name = text(mapping(device).get("deviceName"))
         field = f"spec.domain.devices.hostDevices[{index}]"
         if name in names:
             yield Found(field, f"the entry asks for the GPU {shown(name)}")

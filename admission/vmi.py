@@ -157,16 +157,14 @@ def too_many_units(case: Case) -> Iterator[Cause]:
     )
     for what, limit, asked, annotation in counted:
         if asked > limit:
-            text = say(Reason.TOO_MANY_UNITS, Figures(limit=limit), Words(what=what))
+            told = say(Reason.TOO_MANY_UNITS, Figures(limit=limit), Words(what=what))
             yield Cause(
-                Reason.TOO_MANY_UNITS, f"asked {asked} {what}: {text}", annotation_field(annotation)
+                Reason.TOO_MANY_UNITS, f"asked {asked} {what}: {told}", annotation_field(annotation)
             )
 
 
 def mixed_requests(case: Case) -> Iterator[Cause]:
     """GPUs that are asked for in another way than by our annotations (6.1.4)."""
-    if not case.asked.classes and not case.asked.claims:
-        return
     if not _is_expanded(case):
         for found in raw_gpus(case.vmi):
             yield _mixed(found.field, found.what)
@@ -183,8 +181,8 @@ def inputs_unreadable(case: Case) -> Iterator[Cause]:
             trouble = case.inputs.views.get(gpu_class.name, UNSEEN).trouble(gpu_class)
             troubles += [] if trouble is None else [trouble]
     for what, why in dict.fromkeys((trouble.what, trouble.why) for trouble in troubles):
-        text = say(Reason.INPUTS_UNREADABLE)
-        yield Cause(Reason.INPUTS_UNREADABLE, f"GPU admission: {text}: {what}: {why}")
+        told = say(Reason.INPUTS_UNREADABLE)
+        yield Cause(Reason.INPUTS_UNREADABLE, f"GPU admission: {told}: {what}: {why}")
 
 
 def claim_not_found(case: Case) -> Iterator[Cause]:
@@ -240,8 +238,8 @@ def class_not_found(case: Case) -> Iterator[Cause]:
     ]
     for field, name in named:
         if name not in case.inputs.hoster.classes:
-            text = say(Reason.CLASS_NOT_FOUND, words=Words(what=name))
-            yield Cause(Reason.CLASS_NOT_FOUND, text, field)
+            told = say(Reason.CLASS_NOT_FOUND, words=Words(what=name))
+            yield Cause(Reason.CLASS_NOT_FOUND, told, field)
 
 
 def class_conflict(case: Case) -> Iterator[Cause]:
@@ -255,8 +253,8 @@ def not_permitted(case: Case) -> Iterator[Cause]:
     """A device that KubeVirt's table does not name: the VM would hang without a pod."""
     for field, gpu_class, resource in case.used():
         if not is_permitted(resource, case.inputs.hoster.kubevirt):
-            text = say(Reason.NOT_PERMITTED)
-            yield Cause(Reason.NOT_PERMITTED, f"class {gpu_class.name} ({resource}): {text}", field)
+            told = say(Reason.NOT_PERMITTED)
+            yield Cause(Reason.NOT_PERMITTED, f"class {gpu_class.name} ({resource}): {told}", field)
 
 
 def class_closed(case: Case) -> Iterator[Cause]:
@@ -428,8 +426,8 @@ def _too_many(
 ) -> Cause:
     """How many are asked for, and how many there may be, as the class's option says it."""
     start = opening(Truth.TRUE if limit else Truth.FALSE, limit)
-    text = f"class {gpu_class.name}: asked {figures.asked}, {start}: {say(reason, figures)}"
-    return Cause(reason, text, field)
+    told = f"class {gpu_class.name}: asked {figures.asked}, {start}: {say(reason, figures)}"
+    return Cause(reason, told, field)
 
 
 def _mixed(field: str, what: str) -> Cause:

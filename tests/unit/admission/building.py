@@ -19,6 +19,7 @@ from shared.core.model import (
     Settings,
     Toleration,
 )
+from shared.fields import mapping, text
 from shared.settings import GpuSettings
 from tests.unit.admission.jsonpatch import applied
 from tests.unit.scripted_api import Raw
@@ -105,7 +106,7 @@ def request(
     old: Raw | None = None,
 ) -> Request:
     """A review of this object."""
-    metadata = (thing or {}).get("metadata") or {}
+    metadata = mapping((thing or {}).get("metadata"))
     return Request(
         uid="review-1",
         operation=operation,
@@ -113,7 +114,7 @@ def request(
         kind=kind[1],
         resource=f"{kind[1].lower()}s",
         namespace=namespace,
-        name=metadata.get("name", ""),
+        name=text(metadata.get("name")),
         username=username,
         object=thing,
         old_object=old,

@@ -395,6 +395,13 @@ def test_what_cannot_be_read_refuses_and_kubevirt_tries_again() -> None:
     )
 
 
+def test_a_pod_of_another_shape_is_refused_by_the_field() -> None:
+    """The API server hands on none; nobody else may either."""
+    got = reviewed(launcher(tolerations="all"))
+    assert isinstance(got, Refuse)
+    assert got.causes[0].field == "spec.tolerations"
+
+
 # For each rule a case that it alone decides.
 ALONE: dict[str, tuple[Raw, PodInputs, str]] = {
     "inputs_unreadable": (launcher(), replace(KNOWN, unread=(Unread("x", "y"),)), KUBEVIRT_USER),
