@@ -14,6 +14,7 @@ from tests.cluster.build import REPOSITORY, BuildFailed, built, sources_key
 from tests.cluster.cache import Unusable, cache_folder
 from tests.cluster.processes import is_alive
 from tests.cluster.waiting import wait_until
+from tests.harness.programs import HEEDS_INTERRUPTS
 
 PROGRAM = 'package main\n\nfunc main() { println("built") }\n'
 SLOW_GO = """#!/bin/sh
@@ -40,7 +41,7 @@ async def builder(
 ) -> asyncio.subprocess.Process:
     """Build in a process of its own; it says on standard output what it is told to say."""
     code = (
-        "import sys, pathlib\n"
+        HEEDS_INTERRUPTS + "import sys, pathlib\n"
         "from tests.cluster.build import built\n"
         "cache, module = map(pathlib.Path, sys.argv[1:])\n"
         "print(built(cache, lambda line: print(line, flush=True), module=module).key)\n"

@@ -15,6 +15,7 @@ from tests.cluster.build import REPOSITORY, Binaries
 from tests.cluster.processes import is_alive
 from tests.cluster.up import down, up
 from tests.cluster.waiting import wait_until
+from tests.harness.programs import HEEDS_INTERRUPTS
 
 PARTS = {
     "etcd",
@@ -89,7 +90,7 @@ async def test_a_killed_supervisor_takes_everything_with_it(binaries: Binaries, 
 async def test_an_interrupted_up_leaves_nothing(binaries: Binaries, run: Path) -> None:
     folder = run / "interrupted"
     code = (
-        "import sys, pathlib\n"
+        HEEDS_INTERRUPTS + "import sys, pathlib\n"
         "from tests.cluster.build import Binaries\n"
         "from tests.cluster.up import up\n"
         "folder, binaries = map(pathlib.Path, sys.argv[1:])\n"
