@@ -33,12 +33,13 @@ async def said(process: Process, word: str) -> None:
 
 
 async def test_a_process_whose_parent_is_killed_ends(tmp_path: Path) -> None:
+    log = tmp_path / "log"
     code = (
         "import asyncio, sys, pathlib\n"
         "from tests.cluster.processes import Process\n"
         "async def main():\n"
         "    log = pathlib.Path(sys.argv[1])\n"
-        "    child = await Process.start('child', ['sleep', '3600'], log)\n"
+        "    child = await Process.start('child', ['sh', '-c', sys.argv[2]], log)\n"
         "    print(child.pid, flush=True)\n"
         "    await asyncio.sleep(3600)\n"
         "asyncio.run(main())\n"
@@ -47,12 +48,18 @@ async def test_a_process_whose_parent_is_killed_ends(tmp_path: Path) -> None:
         sys.executable,
         "-c",
         code,
-        tmp_path / "log",
+        log,
+        "echo runs; exec sleep 3600",
         cwd=REPOSITORY,
         stdout=asyncio.subprocess.PIPE,
     )
     assert parent.stdout is not None
     child = int(await parent.stdout.readline())
+
+    async def runs() -> bool:
+        return log.read_text() == "runs\n"
+
+    await wait_until(runs, "the child is past its beginnings")
     assert is_alive(child)
     parent.send_signal(signal.SIGKILL)
     await parent.communicate()
