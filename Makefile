@@ -47,11 +47,11 @@ coverage: venv ## which lines of the pure code no unit or property test runs
 	@$(BIN)/coverage run -m pytest -q tests/unit tests/property
 	@$(BIN)/coverage report
 
-soak: venv ## what takes hours; nothing yet, it comes with the binder's simulation
-	@echo "make soak: no long-running test exists yet" >&2; exit 1
+soak: venv ## an hour of changes to a full-size world; ARGS="--minutes 5 --seed 7"
+	@$(BIN)/python -m tests.bench soak $(ARGS)
 
-bench: venv ## the benchmarks; nothing yet, they come with the catalog's
-	@echo "make bench: no benchmark exists yet" >&2; exit 1
+bench: venv ## the benchmarks, with ratios; ARGS="cost --runs 1" for one of them
+	@$(BIN)/python -m tests.bench $(ARGS)
 
 image: ## the image, with the first builder found: docker, podman or buildah
 	@for builder in docker podman buildah; do \

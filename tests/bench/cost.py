@@ -1,0 +1,240 @@
+"""What one change costs as the world grows: counted and timed, with the options read afterwards."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from statistics import mean, median
+
+from shared.core.cluster import ClusterState
+from shared.core.model import Change, Gone, Namespace, Object, Pod, Put, Quota
+from tests.bench.counting import calls_of
+from tests.bench.figures import Views
+from tests.bench.results import Row, at_most
+from tests.bench.size import FULL, Size
+from tests.bench.world import World, make
+
+NODES = (500, 5000, 20_000)
+CLASSES = (1, 50, 500)
+RATIO_MAX = 2.0
+VIEWS = 10
+CHANGES = 200
+
+Kind = Callable[[World, Random], tuple[Change, Change]]
+"""A change and what undoes it."""
+
+
+def filled(world: World) -> ClusterState:
+    """The state of a world."""
+    state = ClusterState()
+    for value in world.objects():
+        state.apply(Put(value))
+    return state
+
+
+def _and_back(value: Object, other: Object) -> tuple[Change, Change]:
+    return Put(other), Put(value)
+
+
+def pod(world: World, chance: Random) -> tuple[Change, Change]:
+    """A pod that names a device itself ends, and is back."""
+    own = chance.choice([each for each in world.pods if _has_devices(each) and not each.owner])
+    return _and_back(own, replace(own, ended=True))
+
+
+def launcher(world: World, chance: Random) -> tuple[Change, Change]:
+    """A launcher with devices ends, and is back: its claim holds them all the while."""
+    found = chance.choice([each for each in world.pods[:2000] if each.launcher_mark])
+    return _and_back(found, replace(found, ended=True))
+
+
+def _has_devices(pod: Pod) -> bool:
+    return any("/" in name for name in pod.requests)
+
+
+def plain_pod(world: World, chance: Random) -> tuple[Change, Change]:
+    """A pod without devices is deleted, and comes."""
+    ordinary = chance.choice([each for each in world.pods[-500:] if not _has_devices(each)])
+    return Gone(ordinary), Put(ordinary)
+
+
+def claim(world: World, chance: Random) -> tuple[Change, Change]:
+    """A claim loses its node, and has it again."""
+    bound = chance.choice([each for each in world.claims[:2000] if each.node_name])
+    return _and_back(bound, replace(bound, node_name="", attached_to=None))
+
+
+def node(world: World, chance: Random) -> tuple[Change, Change]:
+    """A node is cordoned, and no longer."""
+    found = chance.choice(world.nodes)
+    return _and_back(found, replace(found, unschedulable=not found.unschedulable))
+
+
+def quota(world: World, chance: Random) -> tuple[Change, Change]:
+    """A limit of a budget changes, and back."""
+    budget = chance.choice(_budgets(world))
+    key = chance.choice(sorted(budget.hard))
+    return _and_back(budget, replace(budget, hard={**budget.hard, key: budget.hard[key] + 1}))
+
+
+def quota_key(world: World, chance: Random) -> tuple[Change, Change]:
+    """A budget no longer names a key, and does again."""
+    budget = chance.choice(_budgets(world))
+    key = chance.choice(sorted(budget.hard))
+    without = {name: units for name, units in budget.hard.items() if name != key}
+    return _and_back(budget, replace(budget, hard=without))
+
+
+def entitlement(world: World, chance: Random) -> tuple[Change, Change]:
+    """A tenant is entitled, or no longer, and back."""
+    tenant = _leaf(world, chance)
+    other = None if tenant.entitlement else "entitled"
+    return _and_back(tenant, replace(tenant, entitlement=other))
+
+
+def new_namespace(world: World, chance: Random) -> tuple[Change, Change]:
+    """A tenant comes, and goes."""
+    made = Namespace(f"{_leaf(world, chance).name}-new")
+    return Put(made), Gone(made)
+
+
+def _budgets(world: World) -> list[Quota]:
+    """The budgets of those whose options are read: so at every size they are felt alike."""
+    names = viewed(world)
+    return [each for each in world.quotas if each.namespace in names and each.name == "budget-0"]
+
+
+def _leaf(world: World, chance: Random) -> Namespace:
+    leaf = chance.choice(world.tenants[-VIEWS:])
+    return next(each for each in world.namespaces if each.name == leaf)
+
+
+def viewed(world: World) -> list[str]:
+    """Whose options are read: tenants near the root, and those who came last."""
+    return list(dict.fromkeys((*world.tenants[:VIEWS], *world.tenants[-VIEWS:])))
+
+
+KINDS: dict[str, Kind] = {
+    "pod": pod,
+    "launcher": launcher,
+    "pod without devices": plain_pod,
+    "claim": claim,
+    "node": node,
+    "limit": quota,
+    "key of a budget": quota_key,
+    "entitlement": entitlement,
+    "new namespace": new_namespace,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one change with the options read afterwards.
+
+    Attributes:
+        calls: of the arithmetic, on average.
+        micros: microseconds, the middle of all changes.
+        options: how many were read, on average.
+    """
+
+    calls: float
+    micros: float
+    options: float
+
+
+class Bench:
+    """One filled state, and what changes cost there."""
+
+    def __init__(self, size: Size, seed: int = 1) -> None:
+        self.size = size
+        self._world = make(size, seed)
+        self._state = filled(self._world)
+        self._views = Views.of(self._state, viewed(self._world))
+
+    def changes(self, kind: Kind, seed: int, count: int) -> list[Change]:
+        """Some changes, each followed by the one that undoes it."""
+        chance = Random(seed)
+        return [each for _ in range(count // 2) for each in kind(self._world, chance)]
+
+    def counted(self, changes: Sequence[Change]) -> tuple[list[int], list[int]]:
+        """Calls of the arithmetic, and options read, for each change."""
+        calls: list[int] = []
+        options: list[int] = []
+        for change in changes:
+            counted = calls_of(partial(self.take, change))
+            calls.append(counted.calls)
+            options.append(counted.result)
+        return calls, options
+
+    def timed(self, changes: Sequence[Change]) -> list[float]:
+        """Microseconds for each change."""
+        found = []
+        for change in changes:
+            began = time.perf_counter()
+            self.take(change)
+            found.append((time.perf_counter() - began) * 1e6)
+        return found
+
+    def take(self, change: Change) -> int:
+        """Take a change in and read what it touched; returns how many options that were."""
+        return self._views.refresh(self._state, [self._state.apply(change)])
+
+    def cost(self, kind: Kind, seed: int, count: int = CHANGES) -> Cost:
+        """What a kind of change costs here."""
+        changes = self.changes(kind, seed, count)
+        calls, options = self.counted(changes)
+        return Cost(mean(calls), median(self.timed(changes)), mean(options))
+
+
+def worlds(nodes: Sequence[int], classes: Sequence[int]) -> Iterator[Size]:
+    """Every combination, then the size of rule 11."""
+    for many in classes:
+        yield from (Size.of_nodes(each, many) for each in nodes)
+    yield FULL
+
+
+def measure(runs: int, nodes: Sequence[int] = NODES, classes: Sequence[int] = CLASSES) -> list[Row]:
+    """Costs of every kind of change in every world, and how they grow from the smallest."""
+    found: dict[tuple[int, int, str], list[Cost]] = {}
+    rows: list[Row] = []
+    for size in worlds(nodes, classes):
+        bench = Bench(size)
+        gc.collect()
+        gc.freeze()
+        for name, kind in KINDS.items():
+            costs = [bench.cost(kind, seed) for seed in range(runs)]
+            where = f"{name}, {size.nodes} nodes, {size.classes} classes"
+            if size == FULL:
+                where += ", full"
+            else:
+                found[size.nodes, size.classes, name] = costs
+            rows += [
+                Row(f"{where}: calls", tuple(cost.calls for cost in costs)),
+                Row(f"{where}: time", tuple(cost.micros for cost in costs), "us"),
+            ]
+        gc.unfreeze()
+        del bench
+    return [*_ratios(found, nodes, classes), *rows]
+
+
+def _ratios(
+    found: dict[tuple[int, int, str], list[Cost]], nodes: Sequence[int], classes: Sequence[int]
+) -> Iterator[Row]:
+    least = nodes[0]
+    for name in KINDS:
+        for many in classes:
+            for each in nodes[1:]:
+                pairs = list(zip(found[each, many, name], found[least, many, name], strict=True))
+                what = f"{name}, {many} classes: {each} nodes to {least}"
+                calls = [one.calls / other.calls for one, other in pairs]
+                times = [one.micros / other.micros for one, other in pairs]
+                if name == "pod" and each == 5000:
+                    yield at_most(f"{what}, calls", calls, RATIO_MAX)
+                    yield at_most(f"{what}, time", times, RATIO_MAX)
+                else:
+                    yield Row(f"{what}, calls", tuple(calls))
+                    yield Row(f"{what}, time", tuple(times))

@@ -1,0 +1,38 @@
+"""What a process weighs that has read everything, and how long that takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.bench.processes import dump, read, replayed
+from tests.bench.results import Row, at_most
+from tests.bench.size import FULL, Size
+
+RSS_MAX_MIB = 250.0
+
+
+def measure(runs: int, folder: Path, size: Size = FULL) -> list[Row]:
+    """Read a dump through the real informer, in a process of its own each time."""
+    found = []
+    for _ in range(runs):
+        with replayed(dump(folder, size)) as address:
+            found.append(read(address))
+    counts = found[0]["objects"]
+    expected = {"nodes": size.nodes, "pods": size.pods, "gpuclaims": size.claims}
+    assert {name: counts[name] for name in expected} == expected, counts
+
+    def row(what: str, name: str, unit: str) -> Row:
+        return Row(what, tuple(each[name] for each in found), unit)
+
+    return [
+        at_most(
+            "resident memory after everything was read and garbage collected",
+            [each["rss"] for each in found],
+            RSS_MAX_MIB,
+            "MiB",
+        ),
+        row("  of it before anything was read", "rss_started", "MiB"),
+        row("  most while reading", "rss_peak", "MiB"),
+        row("from connecting to synced", "synced_seconds", "s"),
+        row("  processor time of the reading process", "synced_cpu_seconds", "s"),
+    ]
