@@ -23,11 +23,11 @@ import uvloop
 
 from shared.core.cluster import ClusterState, Touched
 from shared.core.model import Change, Object
+from shared.fields import Json, mapping
 from shared.kube.collections import CLUSTER, Collection
 from shared.kube.connect import Connection
 from shared.kube.credentials import Credentials
 from shared.kube.decode import Note
-from shared.kube.fields import Json, mapping
 from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
 from shared.kube.pace import BRISK
