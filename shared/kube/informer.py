@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from shared.core.model import Change, Gone, Object, Put
 from shared.kube.collections import Collection
+from shared.kube.garbage import settle
 from shared.kube.pace import BRISK, Pace
 from shared.kube.reflector import Reading, Reflector, Report, Sink, Standing
 
@@ -116,6 +117,7 @@ class Informer:
         return [reflector.report(now) for reflector in self._reflectors]
 
     def _judge(self) -> None:
-        if self.synced:
+        if self.synced and not self._first_sync.is_set():
+            settle()
             self._first_sync.set()
         self._on_standing()

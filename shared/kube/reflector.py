@@ -34,6 +34,7 @@ from shared.fields import Json, elements, mapping, mappings, name, text, whole
 from shared.kube.collections import Collection
 from shared.kube.connect import Stalled
 from shared.kube.decode import Undecodable
+from shared.kube.garbage import paused
 from shared.kube.pace import BRISK, Pace, backoff
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -212,7 +213,7 @@ class Reflector(Generic[T]):
         silently, until the server has written as much again (seen on 1.36). Versions of one
         server can be compared (KEP-5504). After a long gap they say nothing: list anew.
         """
-        page = await self._page({**self._collection.params, "limit": "1"})
+        page = self._page(await self._body({**self._collection.params, "limit": "1"}))
         now = text(mapping(page.get("metadata")).get("resourceVersion"))
         is_comparable = now.isdecimal() and self._version.isdecimal()
         gap = self._clock() - self._fresh_at
@@ -231,11 +232,16 @@ class Reflector(Generic[T]):
         # A list that expires between two pages is too large for the pace of this server.
         self._is_paged = True
         while True:
-            page = await self._page(params)
-            for index, raw in enumerate(mappings(page.get("items"))):
-                seen.add(self._put(raw))
-                if index % _BREATH == _BREATH - 1:
-                    await asyncio.sleep(0)
+            body = await self._body(params)
+            with paused():
+                page = self._page(body)
+                items = elements(page.get("items"))
+                items.reverse()
+                while items:  # each is let go once it is read
+                    for raw in mappings([items.pop()]):
+                        seen.add(self._put(raw))
+                    if len(items) % _BREATH == 0:
+                        await asyncio.sleep(0)
             metadata = mapping(page.get("metadata"))
             if not text(metadata.get("continue")):
                 break
@@ -249,14 +255,16 @@ class Reflector(Generic[T]):
         self._refusals = 0
         self._stand(Standing.SYNCED)
 
-    async def _page(self, params: Mapping[str, str]) -> Json:
+    async def _body(self, params: Mapping[str, str]) -> bytes:
         try:
-            body = await self._connection.request(
+            return await self._connection.request(
                 "GET", self._collection.path, params=params, timeout_seconds=self._pace.page
             )
         except Expired:
             self._is_paged = False
             raise
+
+    def _page(self, body: bytes) -> Json:
         try:
             page = orjson.loads(body)
         except orjson.JSONDecodeError as error:
