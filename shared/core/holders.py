@@ -192,14 +192,14 @@ class Holders:
     def _claims_of(self, vmi: Vmi) -> list[Claim]:
         """The set of a VM: claims attached to it, its template claims, and those of its record."""
         keys = {key for user in _vmi_users(vmi) for key in self._claims_by_user[user]}
-        keys |= _recorded(vmi)
+        keys.update(_recorded(vmi))
         claims = (self.claims[key] for key in keys if key in self.claims)
         return [claim for claim in claims if _is_of(claim, vmi)]
 
     def _vmis_of(self, claim: Claim) -> list[str]:
         """The VMIs in whose set a claim is: at most one, but while two races are sorted out."""
         uids = {uid for user in _users(claim) for uid in self._vmis_by_user[user]}
-        uids |= self._vmis_by_recorded[claim.key]
+        uids.update(self._vmis_by_recorded[claim.key])
         return [uid for uid in uids if _is_of(claim, self.vmis[uid])]
 
 
