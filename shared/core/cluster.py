@@ -196,6 +196,10 @@ class ClusterState:
             for resource in old | new:
                 # Who shares a resource is in conflict, or no longer.
                 dirty.classes.update(self._classes_by_resource[resource])
+                # A node's stock is of what classes name.
+                having = (key for key, node in self.nodes.items() if resource in node.allocatable)
+                dirty.reach.nodes.update(having)
+            self.holders.name_resources(old, new, dirty.reach)
             self.holders.rename_class(name, dirty.reach)
 
     def _quota(self, key: Key, quota: Quota | None, dirty: _Dirty) -> None:

@@ -7,7 +7,7 @@ what goes beyond is counted again (rules 4.5, 4.6 and 7.13).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from shared.core.budgets import class_key
 from shared.core.model import Claim, GpuClass, Pod, Vmi
@@ -39,9 +39,13 @@ def place(pod: Pod) -> str:
     return pod.pinned_to if pod.launcher_mark else ""
 
 
-def devices(pod: Pod) -> Iterable[tuple[str, int]]:
-    """The extended resources that a pod requests, with their units."""
-    return ((name, units) for name, units in pod.requests.items() if "/" in name and units > 0)
+def devices(pod: Pod, named: Container[str]) -> dict[str, int]:
+    """The devices that a pod requests: extended resources that somebody named, with their units."""
+    return {
+        name: units
+        for name, units in pod.requests.items()
+        if name in named and "/" in name and units > 0
+    }
 
 
 def resource_of(claim: Claim, classes: Mapping[str, GpuClass]) -> str:
@@ -56,34 +60,39 @@ def resource_of(claim: Claim, classes: Mapping[str, GpuClass]) -> str:
 
 
 def held_outside(
-    pods: Iterable[Pod], claims: Iterable[Claim], classes: Mapping[str, GpuClass]
+    held: Iterable[Mapping[str, int]], claims: Iterable[Claim], classes: Mapping[str, GpuClass]
 ) -> Counter[str]:
     """Units by resource that launchers of one set hold on one node beyond the claims there.
 
     Args:
-        pods: the set's launchers on that node.
+        held: the devices of each of the set's launchers on that node.
         claims: the set's claims booked on that node.
         classes: all classes.
     """
-    held = Counter[str]()
-    for pod in pods:
-        held.update(dict(devices(pod)))
+    outside = Counter[str]()
+    for each in held:
+        outside.update(each)
     for claim in claims:
-        held[resource_of(claim, classes)] -= claim.count
-    return +held
+        outside[resource_of(claim, classes)] -= claim.count
+    return +outside
 
 
 def used_beyond(
-    pods: Iterable[Pod], claims: Iterable[Claim], classes: Mapping[str, GpuClass]
+    held: Iterable[Mapping[str, int]], claims: Iterable[Claim], classes: Mapping[str, GpuClass]
 ) -> Counter[str]:
     """Units by resource that a set uses of the budget beyond its claims.
 
     A migrating VM has two launchers and counts once: the larger request. All claims of the set
     cover, wherever they are booked, Lost ones too.
+
+    Args:
+        held: the devices of each of the set's launchers.
+        claims: the set's claims.
+        classes: all classes.
     """
     used = Counter[str]()
-    for pod in pods:
-        for name, units in devices(pod):
+    for each in held:
+        for name, units in each.items():
             used[name] = max(used[name], units)
     for claim in claims:
         used[resource_of(claim, classes)] -= claim.count

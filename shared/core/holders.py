@@ -46,13 +46,20 @@ class Reach:
 
 
 class Holders:
-    """Pods, claims and VMIs. Each `put_…` takes the new state of one object, None when gone."""
+    """Pods, claims and VMIs. Each `put_…` takes the new state of one object, None when gone.
+
+    Most pods of a cluster hold no device that anybody named: no class and no record. They are
+    kept in the table alone: nothing is counted or indexed for them, and their changes reach
+    nothing.
+    """
 
     def __init__(self, classes: Mapping[str, GpuClass]) -> None:
         self.pods: dict[Key, Pod] = {}
         self.claims: dict[Key, Claim] = {}
         self.vmis: dict[str, Vmi] = {}
         self._classes = classes
+        self._named = Counter[str]()
+        """Resources, by how many classes and records name them."""
         self._pods_by_node: Index[str, Key] = Index()
         self._pods_by_owner: Index[str, Key] = Index()
         self._claims_by_node: Index[str, Key] = Index()
@@ -79,11 +86,12 @@ class Holders:
         before = store(self.pods, key, pod)
         if before == pod:
             return
-        for index, name_of in ((self._pods_by_node, place), (self._pods_by_owner, _owner)):
-            index.move(key, named(before, name_of), named(pod, name_of))
-        reach.nodes.update(named(before, place), named(pod, place))
-        reach.pods.add(key)
-        reach.vmis.update(named(before, _owner), named(pod, _owner))
+        held, holds = self._holding(before), self._holding(pod)
+        self._pods_by_node.move(key, named(held, place), named(holds, place))
+        self._pods_by_owner.move(key, named(held, _owner), named(holds, _owner))
+        for state in (held, holds):
+            if state is not None:
+                self._reach_pod(state, reach)
 
     def put_claim(self, key: Key, claim: Claim | None, reach: Reach) -> None:
         """A claim reaches the node where it is booked, and what its VM's launchers hold."""
@@ -107,6 +115,7 @@ class Holders:
             return
         self._vmis_by_user.move(uid, _vmi_users(before), _vmi_users(vmi))
         self._vmis_by_recorded.move(uid, _recorded(before), _recorded(vmi))
+        self.name_resources(_record_resources(before), _record_resources(vmi), reach)
         self._reach_vmis((uid,), reach)
 
     def rename_class(self, name: str, reach: Reach) -> None:
@@ -115,6 +124,39 @@ class Holders:
             claim = self.claims[key]
             if not claim.resource_name:
                 self._reach_claim(claim, reach)
+
+    def name_resources(self, before: set[str], after: set[str], reach: Reach) -> None:
+        """Somebody, a class or a record of admission, named some resources and now names others.
+
+        Where one is named first, or no longer, every pod is looked at; that is seldom.
+        """
+        for resource in before - after:
+            self._named[resource] -= 1
+            if not self._named[resource]:
+                del self._named[resource]
+                self._count_anew(resource, reach)
+        for resource in after - before:
+            self._named[resource] += 1
+            if self._named[resource] == 1:
+                self._count_anew(resource, reach)
+
+    def _count_anew(self, resource: str, reach: Reach) -> None:
+        for key, pod in self.pods.items():
+            if resource in pod.requests:
+                holds = self._holding(pod)
+                for index, name_of in ((self._pods_by_node, place), (self._pods_by_owner, _owner)):
+                    index.move(key, named(pod, name_of), ())
+                    index.move(key, (), named(holds, name_of))
+                self._reach_pod(pod, reach)
+
+    def _holding(self, pod: Pod | None) -> Pod | None:
+        """The pod, where it requests devices that count."""
+        return pod if pod is not None and devices(pod, self._named) else None
+
+    def _reach_pod(self, pod: Pod, reach: Reach) -> None:
+        reach.pods.add(pod.key)
+        reach.nodes.update(named(pod, place))
+        reach.vmis.update(named(pod, _owner))
 
     def _reach_claim(self, claim: Claim, reach: Reach) -> None:
         reach.claims.add(claim.key)
@@ -133,7 +175,7 @@ class Holders:
     # What is held and used.
 
     def stock(self, node: Node) -> dict[str, Stock]:
-        """The stock of each extended resource that a node has or that is held there."""
+        """The stock of each named resource that a node has or that is held there."""
         bound = Counter[str]()
         booked: dict[str, list[Claim]] = {}
         for key in self._claims_by_node[node.name]:
@@ -142,17 +184,21 @@ class Holders:
             for uid in self._vmis_of(claim):
                 booked.setdefault(uid, []).append(claim)
         outside = Counter[str]()
-        launchers: dict[str, list[Pod]] = {}
+        launchers: dict[str, list[dict[str, int]]] = {}
         for key in self._pods_by_node[node.name]:
             pod = self.pods[key]
             vmi = self._launcher_of(pod)
             if vmi is None:
-                outside.update(dict(devices(pod)))
+                outside.update(devices(pod, self._named))
             else:
-                launchers.setdefault(vmi.uid, []).append(pod)
-        for uid, pods in launchers.items():
-            outside.update(held_outside(pods, booked.get(uid, ()), self._classes))
-        total = {name: units for name, units in node.allocatable.items() if "/" in name}
+                launchers.setdefault(vmi.uid, []).append(devices(pod, self._named))
+        for uid, held in launchers.items():
+            outside.update(held_outside(held, booked.get(uid, ()), self._classes))
+        total = {
+            name: units
+            for name, units in node.allocatable.items()
+            if name in self._named and "/" in name
+        }
         return {
             name: Stock(total.get(name, 0), bound[name], outside[name])
             for name in total.keys() | bound.keys() | outside.keys()
@@ -169,7 +215,7 @@ class Holders:
         pod = self.pods.get(key)
         if pod is None or pod.ended or self._launcher_of(pod) is not None:
             return key[0], {}
-        return key[0], dict(devices(pod))
+        return key[0], devices(pod, self._named)
 
     def vmi_use(self, uid: str, placement: Placement) -> Use | None:
         """What a VM's launchers use together beyond its claims; None where the VMI is gone."""
@@ -177,8 +223,10 @@ class Holders:
         if vmi is None:
             return None
         pods = (self.pods[key] for key in self._pods_by_owner[uid])
-        launchers = [pod for pod in pods if not pod.ended and is_launcher(pod, vmi)]
-        used = used_beyond(launchers, self._claims_of(vmi), self._classes)
+        held = [
+            devices(pod, self._named) for pod in pods if not pod.ended and is_launcher(pod, vmi)
+        ]
+        used = used_beyond(held, self._claims_of(vmi), self._classes)
         use = dict(used)
         if placement is Placement.SCHEDULER:
             use |= recorded_use(used, vmi)
@@ -259,3 +307,8 @@ def _recorded(vmi: Vmi | None) -> set[Key]:
     if vmi is None:
         return set()
     return {(vmi.namespace, entry.claim) for entry in vmi.record if entry.claim}
+
+
+def _record_resources(vmi: Vmi | None) -> set[str]:
+    """The resources that a VMI's record of admission names."""
+    return set() if vmi is None else {entry.resource_name for entry in vmi.record}

@@ -20,9 +20,6 @@ class Index(Generic[K, V]):
         self._one: dict[K, V] = {}
         self._several: dict[K, set[V]] = {}
 
-    def __contains__(self, key: K) -> bool:
-        return key in self._one or key in self._several
-
     def __getitem__(self, key: K) -> Collection[V]:
         if key in self._one:
             return (self._one[key],)
