@@ -195,8 +195,8 @@ class Holders:
         for uid, held in launchers.items():
             outside.update(held_outside(held, booked.get(uid, ()), self._classes))
         total = {
-            name: units
-            for name, units in node.allocatable.items()
+            name: node.allocatable[name]
+            for name in node.allocatable
             if name in self._named and "/" in name
         }
         return {

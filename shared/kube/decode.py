@@ -39,8 +39,9 @@ from shared.core.model import (
     Vm,
     Vmi,
 )
+from shared.core.row import Row
 from shared.fields import Json, elements, mapping, mappings, name, text, whole
-from shared.kube.podspec import pinned_to, requests, shared_counts
+from shared.kube.podspec import pinned_to, requests
 from shared.quantity import QuantityError, floor_units
 
 Note = Callable[[str], None]
@@ -59,8 +60,8 @@ def node(raw: Json, note: Note) -> Node:
     metadata = _metadata(raw)
     return Node(
         name=name(metadata["name"]),
-        allocatable=_whole_amounts(status.get("allocatable"), "status.allocatable", note),
-        labels=_labels(metadata),
+        allocatable=Row(_whole_amounts(status.get("allocatable"), "status.allocatable", note)),
+        labels=Row(_labels(metadata)),
         taints=tuple(
             Taint(name(taint.get("key")), name(taint.get("effect")), name(taint.get("value")))
             for taint in mappings(spec.get("taints"))
@@ -311,7 +312,7 @@ def _whole_amounts(value: object, path: str, note: Note) -> Mapping[str, int]:
         except QuantityError as error:
             note(f"{path}[{resource}]: {error}; taken as 0")
             amounts[name(resource)] = 0
-    return shared_counts(tuple(sorted(amounts.items())))
+    return amounts
 
 
 def _resource_names(table: Json, key: str, note: Note) -> frozenset[str]:

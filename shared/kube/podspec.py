@@ -42,7 +42,7 @@ def requests(spec: Json, note: Callable[[str], None]) -> Mapping[str, int]:
         total.update({key: own[key] for key in own if _is_for_whole_pods(key)})
     if "overhead" in spec:
         _add(total, _quantities(spec.get("overhead"), "spec.overhead", note))
-    return shared_counts(tuple(sorted((key, whole_units(nano)) for key, nano in total.items())))
+    return _shared(tuple(sorted((key, whole_units(nano)) for key, nano in total.items())))
 
 
 def pinned_to(spec: Json) -> str:
@@ -65,7 +65,7 @@ def pinned_to(spec: Json) -> str:
 
 
 @lru_cache(maxsize=8192)
-def shared_counts(items: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+def _shared(items: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
     """One mapping for equal contents: pods of one template ask for the same. Never change it."""
     return dict(items)
 

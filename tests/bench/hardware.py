@@ -28,7 +28,7 @@ def native_of(index: int) -> Mapping[str, int]:
         "ephemeral-storage": 1_600_000_000_000,
         "hugepages-1Gi": 0,
         "hugepages-2Mi": 0,
-        "memory": cores * 8 * 2**30 - 2**30,
+        "memory": cores * 8 * 2**30 - 2**30 - index * 2**12,
         "pods": 250,
         **dict.fromkeys(KUBEVIRT_DEVICES, 1000),
     }
