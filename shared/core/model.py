@@ -217,14 +217,15 @@ class RecordEntry:
 class Vmi:
     """A VirtualMachineInstance; `vm` is the uid of the VirtualMachine that controls it.
 
-    `node_name` is where it runs, empty until it does.
+    `active_pods` are the uids of its pods, sorted; `node_name` is where it runs, empty until it
+    does.
     """
 
     namespace: str
     name: str
     uid: str
     vm: str = ""
-    active_pods: frozenset[str] = frozenset()
+    active_pods: tuple[str, ...] = ()
     record: tuple[RecordEntry, ...] = ()
     phase: str = ""
     node_name: str = ""

@@ -203,7 +203,7 @@ def vmi(raw: Json, note: Note) -> Vmi:
         name=text(metadata["name"]),
         uid=text(metadata.get("uid")) or _fail("metadata.uid", metadata.get("uid"), "a uid"),
         vm=_controller(metadata, "VirtualMachine"),
-        active_pods=frozenset(mapping(status.get("activePods"))),
+        active_pods=tuple(sorted(mapping(status.get("activePods")))),
         record=() if record is None else _record(record, note),
         phase=name(status.get("phase")),
         node_name=name(status.get("nodeName")),

@@ -249,7 +249,7 @@ class _Tenancy:
             resource_name=resource,
             count=claim.count,
         )
-        vmi = Vmi(claim.namespace, name, uid, vm, frozenset({pod_uid}), (entry,), "Running")
+        vmi = Vmi(claim.namespace, name, uid, vm, (pod_uid,), (entry,), "Running")
         self.made.vmis.append(vmi)
         self._launcher(vmi, pod_uid, claim.node_name, {resource: claim.count})
         if len(self.made.vmis) % 200 == 0:
@@ -265,7 +265,7 @@ class _Tenancy:
             f"vm-{next(self.numbers)}",
             uid,
             vm,
-            frozenset({pod_uid}),
+            (pod_uid,),
             phase="Running",
         )
         self.made.vmis.append(vmi)

@@ -286,7 +286,7 @@ KUBEVIRT: Raw = {
                 name="vm1",
                 uid="vmi-1",
                 vm="vm-1",
-                active_pods=frozenset({"pod-1", "pod-2"}),
+                active_pods=("pod-1", "pod-2"),
                 record=(
                     RecordEntry(
                         claim="c1", class_name="a100", resource_name="nvidia.com/GA100", count=4

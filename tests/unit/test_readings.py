@@ -105,7 +105,7 @@ def test_a_node_takes_new_pods_or_not(node: Node, want: bool) -> None:
     assert takes_new_pods(node, ()) is want
 
 
-VMI = Vmi("tenant-a", "train", "vmi-uid", active_pods=frozenset({"pod-uid"}))
+VMI = Vmi("tenant-a", "train", "vmi-uid", active_pods=("pod-uid",))
 LAUNCHER = Pod("tenant-a", "p", "pod-uid", owner="vmi-uid", launcher_mark="vmi-uid")
 
 
