@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from functools import lru_cache
 
 from shared.core.budgets import class_key
 from shared.core.model import Claim, GpuClass, Pod, Vmi
@@ -99,12 +100,17 @@ def used_beyond(
     return +used
 
 
-def claim_use(claim: Claim, classes: Mapping[str, GpuClass]) -> dict[str, int]:
+def claim_use(claim: Claim, classes: Mapping[str, GpuClass]) -> Mapping[str, int]:
     """What a claim counts for, by budget key: the class's key and the device's."""
-    use = {class_key(claim.class_name): claim.count}
-    resource = resource_of(claim, classes)
+    return _both_keys(claim.class_name, resource_of(claim, classes), claim.count)
+
+
+@lru_cache(maxsize=4096)
+def _both_keys(class_name: str, resource: str, units: int) -> Mapping[str, int]:
+    """One mapping for all claims that count alike. Never change it."""
+    use = {class_key(class_name): units}
     if resource:
-        use[resource] = claim.count
+        use[resource] = units
     return use
 
 

@@ -266,7 +266,7 @@ def store(table: dict[K, V], key: K, value: V | None) -> V | None:
     """Put a value into a table, or take it out; returns what was there."""
     if value is None:
         return table.pop(key, None)
-    before = table.get(key)
+    before = table.pop(key, None)  # else the key of the first state would stay
     table[key] = value
     return before
 

@@ -20,6 +20,11 @@ FINAL_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases of pods, VMIs and migrations that nothing follows on."""
 
 
+def _set_key(value: object, namespace: str, name: str) -> None:
+    """Make the key once: tables and indexes hold the one that the value has."""
+    object.__setattr__(value, "key", (namespace, name))
+
+
 class Mode(StrEnum):
     """How a device reaches the guest."""
 
@@ -110,11 +115,10 @@ class Pod:
     owner: str = ""
     launcher_mark: str = ""
     pinned_to: str = ""
+    key: Key = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return (self.namespace, self.name)
+    def __post_init__(self) -> None:
+        _set_key(self, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +149,10 @@ class Claim:
     node_name: str = ""
     attached_to: Attachment | None = None
     deleting: bool = False
+    key: Key = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return (self.namespace, self.name)
+    def __post_init__(self) -> None:
+        _set_key(self, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +232,10 @@ class Vmi:
     record: tuple[RecordEntry, ...] = ()
     phase: str = ""
     node_name: str = ""
+    key: Key = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return (self.namespace, self.name)
+    def __post_init__(self) -> None:
+        _set_key(self, self.namespace, self.name)
 
     @property
     def final(self) -> bool:

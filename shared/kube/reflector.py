@@ -349,6 +349,8 @@ class Reflector(Generic[T]):
             before = None
         value = self._decoded(key, raw)
         if value is not None and value != before:
+            self._values.pop(key, None)  # else the key of the first state would stay
+            key = _own(value, key)
             self._values[key] = value
             self._sink.put(value)
         return key
@@ -448,6 +450,12 @@ def _identity(raw: Json) -> tuple[Key, str]:
     metadata = mapping(raw.get("metadata"))
     key = (name(metadata.get("namespace")), text(metadata.get("name")))
     return key, text(metadata.get("uid"))
+
+
+def _own(value: object, key: Key) -> Key:
+    """The key that the value itself has, where it keeps one: there are very many."""
+    own: object = getattr(value, "key", None)
+    return own if own == key and isinstance(own, tuple) else key
 
 
 def _uid(value: object) -> str:
