@@ -78,15 +78,17 @@ def pod(raw: Json, note: Note) -> Pod:
     """Read a Pod; of its spec what it requests and where it may go."""
     metadata, spec = _metadata(raw, namespaced=True), mapping(raw.get("spec"))
     annotations = mapping(metadata.get("annotations"))
+    owner = _controller(metadata, "VirtualMachineInstance")
+    uid = name(metadata.get("uid")) if owner else text(metadata.get("uid"))
     return Pod(
         namespace=name(metadata["namespace"]),
         name=text(metadata["name"]),
-        uid=text(metadata.get("uid")),
+        uid=uid,
         node_name=name(spec.get("nodeName")),
         requests=requests(spec, note),
         ended=text(mapping(raw.get("status")).get("phase")) in FINAL_PHASES,
-        owner=_controller(metadata, "VirtualMachineInstance"),
-        launcher_mark=text(annotations.get(v.ANNOTATION_LAUNCHER)),
+        owner=owner,
+        launcher_mark=name(annotations.get(v.ANNOTATION_LAUNCHER)),
         pinned_to=pinned_to(spec),
     )
 
@@ -120,7 +122,7 @@ def claim(raw: Json, note: Note) -> Claim:
         resource_name=name(status.get("resourceName")),
         node_name=name(status.get("nodeName")),
         attached_to=Attachment(
-            name(attached.get("kind")), text(attached.get("name")), text(attached.get("uid"))
+            name(attached.get("kind")), name(attached.get("name")), name(attached.get("uid"))
         )
         if attached
         else None,
@@ -200,10 +202,10 @@ def vmi(raw: Json, note: Note) -> Vmi:
     record = mapping(metadata.get("annotations")).get(v.ANNOTATION_ATTACHMENTS)
     return Vmi(
         namespace=name(metadata["namespace"]),
-        name=text(metadata["name"]),
-        uid=text(metadata.get("uid")) or _fail("metadata.uid", metadata.get("uid"), "a uid"),
+        name=name(metadata["name"]),
+        uid=name(metadata.get("uid")) or _fail("metadata.uid", metadata.get("uid"), "a uid"),
         vm=_controller(metadata, "VirtualMachine"),
-        active_pods=tuple(sorted(mapping(status.get("activePods")))),
+        active_pods=tuple(sorted(map(name, mapping(status.get("activePods"))))),
         record=() if record is None else _record(record, note),
         phase=name(status.get("phase")),
         node_name=name(status.get("nodeName")),
@@ -300,7 +302,7 @@ def _owner(metadata: Json, kind: str, *, controlling: bool = False) -> str:
             continue
         group = text(reference.get("apiVersion")).rpartition("/")[0]
         if group == v.KUBEVIRT_GROUP and reference.get("kind") == kind:
-            return text(reference.get("uid"))
+            return name(reference.get("uid"))
     return ""
 
 
