@@ -307,7 +307,10 @@ async def lines_of(
 
 
 async def test_check_83_kubectl_watches_a_table(cluster: Cluster, tenant: Tenant) -> None:
-    arguments = ("get", "gpuopt", tenant.class_name, "-w", "--output-watch-events", "--no-headers")
+    # Not by its name: then kubectl drops the first event of its watch, as what it just printed,
+    # and a change before the watch began would be in that one.
+    selector = f"--field-selector=metadata.name={tenant.class_name}"
+    arguments = ("get", "gpuopt", selector, "-w", "--output-watch-events", "--no-headers")
     async with lines_of(cluster, tenant.user, tenant.namespace, *arguments) as lines:
         first = (await lines.readline()).decode().split()
         assert first[:2] == ["ADDED", tenant.class_name]

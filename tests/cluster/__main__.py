@@ -1,4 +1,4 @@
-"""The commands behind the Makefile: build, vet, up, down, kubeconfig."""
+"""The commands behind the Makefile: build, vet, up, down."""
 
 from __future__ import annotations
 

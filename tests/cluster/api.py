@@ -211,16 +211,19 @@ class Api:
             root += f"/namespaces/{namespace}"
         return f"{root}/{resource}" + _below(name or "")
 
+    async def discovery(self, root: str) -> Object:
+        """All that is served below `/api` or `/apis`, in one document (aggregated, v2)."""
+        accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        return await self.call("GET", root, headers={"Accept": accept})
+
     async def _path_of(self, obj: Object, *, named: bool = True) -> str:
         kind = f"{obj['apiVersion']}/{obj['kind']}"
         meta = obj["metadata"]
         return await self.path(kind, meta.get("namespace"), meta["name"] if named else None)
 
     async def _discover(self) -> None:
-        accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         for root in ("/api", "/apis"):
-            found = await self.call("GET", root, headers={"Accept": accept})
-            for group in found["items"]:
+            for group in (await self.discovery(root))["items"]:
                 for version in group["versions"]:
                     name = group["metadata"].get("name", "")
                     prefix = f"{name}/{version['version']}" if name else version["version"]

@@ -91,8 +91,9 @@ class Catalog:
         )
 
     async def wait_until_available(self) -> None:
-        """Wait until kube-apiserver says that it reaches our server."""
+        """Wait until kube-apiserver reaches our server, and names it to whoever asks."""
         await wait_until(self.is_available, f"APIService {API_SERVICE} is Available")
+        await wait_until(self.is_discovered, f"discovery names {vocabulary.CATALOG_GROUP}")
 
     async def is_available(self) -> bool:
         """What kube-apiserver says in the APIService's condition."""
@@ -100,6 +101,16 @@ class Catalog:
         service = await self.plane.cluster.admin.find(kind, API_SERVICE)
         conditions = (service or {}).get("status", {}).get("conditions", ())
         return any(c["type"] == "Available" and c["status"] == "True" for c in conditions)
+
+    async def is_discovered(self) -> bool:
+        """Whether discovery holds what our server serves: it follows a moment later."""
+        discovery = await self.plane.cluster.admin.discovery("/apis")
+        return any(
+            group["metadata"]["name"] == vocabulary.CATALOG_GROUP and version["resources"]
+            for group in discovery["items"]
+            for version in group["versions"]
+            if version["freshness"] == "Current"
+        )
 
     async def stop(self) -> None:
         """Stop the process; it stays registered."""
