@@ -82,10 +82,10 @@ def look(tenant: Tenant, gpus: Gpus, note: Note) -> Look:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how long changes took to show."""
+    """Say how long things took, from a write to the get that shows it unless told otherwise."""
     delays = config.stash.get(DELAYS, [])
     if not delays:
         return
-    terminalreporter.section("from a write to the get that shows it")
+    terminalreporter.section("how long it took to show")
     for what, seconds in sorted(delays, key=lambda delay: -delay[1]):
         terminalreporter.write_line(f"{seconds * 1000:6.0f} ms  {what}")
