@@ -1,8 +1,8 @@
 """How to reach the API server and as whom: from a pod's mounted service account or a kubeconfig.
 
-kubernetes_asyncio reads both; this module turns what it read into one value that can be compared
-with the next reading. Nothing here caches: tokens, certificates and CAs are replaced on disk
-while a process runs, and `shared.kube.connect` reads again.
+Both become one value that can be compared with the next reading. Nothing here caches: tokens,
+certificates and CAs are replaced on disk while a process runs, and `shared.kube.connect` reads
+again.
 """
 
 from __future__ import annotations
@@ -13,29 +13,12 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-import yaml
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_kube_config
-from kubernetes_asyncio.config.incluster_config import (
-    SERVICE_CERT_FILENAME,
-    SERVICE_TOKEN_FILENAME,
-    InClusterConfigLoader,
-)
 from typing_extensions import override
 
-# What kubernetes_asyncio raises for a kubeconfig that lacks something or holds something odd.
-_MALFORMED = (
-    ConfigException,
-    OSError,
-    ValueError,
-    yaml.YAMLError,
-    AssertionError,
-    AttributeError,
-    KeyError,
-    TypeError,
-)
+_MOUNTED: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where kubelet puts them (https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/)."""
 
 
 class CredentialsError(Exception):
@@ -122,8 +105,8 @@ class InCluster:
         environment: where KUBERNETES_SERVICE_HOST and _PORT are looked up.
     """
 
-    token_file: Path = Path(SERVICE_TOKEN_FILENAME)
-    authority_file: Path = Path(SERVICE_CERT_FILENAME)
+    token_file: Path = _MOUNTED / "token"
+    authority_file: Path = _MOUNTED / "ca.crt"
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     async def read(self) -> Credentials:
@@ -135,21 +118,28 @@ class InCluster:
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> Credentials:
-        configuration = Configuration()
+        host = self.environment.get("KUBERNETES_SERVICE_HOST", "")
+        port = self.environment.get("KUBERNETES_SERVICE_PORT", "")
         try:
-            InClusterConfigLoader(
-                token_filename=str(self.token_file),
-                cert_filename=str(self.authority_file),
-                try_refresh_token=False,
-                environ=dict(self.environment),
-            ).load_and_set(configuration)
-            return _credentials(configuration)
-        except (ConfigException, OSError) as error:
-            raise CredentialsError(
-                f"no credentials of a service account: {error} Expected the environment variables "
-                f"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT and the files "
-                f"{self.token_file} and {self.authority_file}; outside a cluster name a kubeconfig"
-            ) from error
+            token = self.token_file.read_text().strip()
+            authority = self.authority_file.read_bytes()
+        except OSError as error:
+            raise CredentialsError(self._told(str(error))) from error
+        if not (host and port and token and authority):
+            raise CredentialsError(self._told("one of them is empty."))
+        address = f"[{host}]" if ":" in host else host
+        return Credentials(
+            server=f"https://{address}:{port}",
+            authority=authority,
+            authorization=f"Bearer {token}",
+        )
+
+    def _told(self, problem: str) -> str:
+        return (
+            f"no credentials of a service account: {problem} Expected the environment variables "
+            f"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT and the files "
+            f"{self.token_file} and {self.authority_file}; outside a cluster name a kubeconfig"
+        )
 
     @override
     def __str__(self) -> str:
@@ -169,42 +159,11 @@ class Kubeconfig:
         Raises:
             CredentialsError: the file or what it names is missing or wrong.
         """
-        configuration = Configuration()
-        try:
-            await load_kube_config(
-                config_file=str(self.path),
-                context=self.context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-            return await asyncio.to_thread(_credentials, configuration)
-        except _MALFORMED as error:
-            raise CredentialsError(f"kubeconfig {self.path}: {error}") from error
+        # Only here: the library weighs 38 MiB, and in a cluster nobody needs it.
+        from shared.kube.kubeconfig import read
+
+        return await read(self.path, self.context)
 
     @override
     def __str__(self) -> str:
         return f"kubeconfig {self.path}"
-
-
-def _credentials(configuration: Configuration) -> Credentials:
-    """Turn the library's configuration into a value, with the files' content in it."""
-    token = str(configuration.api_key.get("BearerToken") or "")
-    scheme, _, secret = token.partition(" ")
-    if token and not secret.strip():
-        raise CredentialsError("the token is empty")
-    certificate, key = configuration.cert_file, configuration.key_file
-    return Credentials(
-        server=str(configuration.host).rstrip("/"),
-        authority=_content(configuration.ssl_ca_cert),
-        certificate=_content(certificate),
-        key=_content(key),
-        certificate_files=(certificate, key) if certificate and key else None,
-        authorization=f"{scheme} {secret.strip()}" if token else "",
-        server_name=configuration.tls_server_name,
-        verify=bool(configuration.verify_ssl),
-        proxy=configuration.proxy,
-    )
-
-
-def _content(path: str | None) -> bytes:
-    return Path(path).read_bytes() if path else b""
