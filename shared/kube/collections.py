@@ -32,7 +32,7 @@ class Collection(Generic[T_co]):
     path: str
     decode: Callable[[Json, decode.Note], T_co]
     params: Mapping[str, str] = field(default_factory=dict)
-    page_size: int = 500
+    page_size: int = 200
 
 
 def _built_in(resource: str, read: Callable[[Json, decode.Note], Object]) -> Collection[Object]:
@@ -49,7 +49,7 @@ def _kubevirts(resource: str, read: Callable[[Json, decode.Note], Object]) -> Co
 
 CLUSTER: Final[tuple[Collection[Object], ...]] = (
     _built_in("nodes", decode.node),
-    Collection("pods", collection("v1", "pods"), decode.pod, page_size=250),
+    Collection("pods", collection("v1", "pods"), decode.pod, page_size=100),
     _built_in("namespaces", decode.namespace),
     _built_in(v.RESOURCE_QUOTAS, decode.quota),
     _ours(v.RESOURCE_CLASSES, decode.gpu_class),

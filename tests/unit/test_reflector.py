@@ -128,7 +128,7 @@ def test_what_is_listed_is_put_and_watched_from_the_version_of_the_list() -> Non
     got = follow([Listed("100", (pod("a", 90), pod("b", 95)))])
     assert got.seen.story == ["put a", "put b"]
     assert got.api.order == ["list", "watch"]
-    assert got.api.query(0) == {"limit": "500"}
+    assert got.api.query(0) == {"limit": "200"}
     assert got.api.query(1) == {
         "watch": "1",
         "allowWatchBookmarks": "true",
@@ -140,7 +140,7 @@ def test_what_is_listed_is_put_and_watched_from_the_version_of_the_list() -> Non
 def test_pages_are_one_list_with_the_version_of_the_last() -> None:
     got = follow([Listed("100", (pod("a", 90),), more="next"), Listed("100", (pod("b", 95),))])
     assert got.seen.story == ["put a", "put b"]
-    assert got.api.query(1) == {"limit": "500", "continue": "next"}
+    assert got.api.query(1) == {"limit": "200", "continue": "next"}
     assert got.api.query(2)["resourceVersion"] == "100"
 
 
@@ -296,7 +296,7 @@ def test_a_list_that_expires_between_pages_is_asked_for_in_one_piece() -> None:
         ]
     )
     assert "limit" not in got.api.query(2)
-    assert got.api.query(4)["limit"] == "500"
+    assert got.api.query(4)["limit"] == "200"
     assert got.seen.story == ["put a", "put b", "gone a"]
 
 
