@@ -1,4 +1,4 @@
-"""The commands behind the Makefile: build, vet, up, down."""
+"""The commands behind the Makefile: build, up, down."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from tests.cluster import supervisor
-from tests.cluster.build import REPOSITORY, Binaries, BuildFailed, built, vetted
+from tests.cluster.build import REPOSITORY, Binaries, BuildFailed, built
 from tests.cluster.cache import Unusable, cache_folder, to_terminal
 from tests.cluster.up import Failed, down, up
 
@@ -24,7 +24,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="compile the control plane unless the cache has it")
-    commands.add_parser("vet", help="gofmt and go vet over the Go module")
     commands.add_parser("up", help="have everything running in the background")
     commands.add_parser("down", help="end it")
     supervise = commands.add_parser("supervise", help="what runs in the background; not for hands")
@@ -35,8 +34,6 @@ def main() -> int:
         match arguments.command:
             case "build":
                 built(cache_folder(os.environ), to_terminal)
-            case "vet":
-                return _vet()
             case "up":
                 _up()
             case "down":
@@ -51,13 +48,6 @@ def main() -> int:
         to_terminal("interrupted; nothing is left running")
         return INTERRUPTED
     return 0
-
-
-def _vet() -> int:
-    problems = vetted(cache_folder(os.environ), to_terminal)
-    for problem in problems:
-        to_terminal(problem)
-    return 1 if problems else 0
 
 
 def _up() -> None:

@@ -130,8 +130,9 @@ def vetted(
         problems += [f"gofmt: {line}" for line in formatted.stderr.splitlines()]
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             log = Path(folder) / "log"
+            what = "vetting the Go module with all that it imports"
             command = [go.go, "vet", "-trimpath", "-buildvcs=false", "./..."]
-            if code := _run(command, module, go.environ, log, "vetting the control plane", say):
+            if code := _run(command, module, go.environ, log, what, say, "; usually 3, once"):
                 problems += [f"go vet ended with {code}", *log.read_text().splitlines()]
         if not problems:
             stamp.touch()
