@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.build import REPOSITORY, BuildFailed, built, sources_key
+from tests.cluster.build import REPOSITORY, BuildFailed, built, sources_key, vetted
 from tests.cluster.cache import Unusable, cache_folder
 from tests.cluster.processes import is_alive
 from tests.cluster.waiting import wait_until
@@ -135,6 +135,15 @@ async def test_a_builder_that_ends_ends_its_compiler_and_the_next_one_builds(
     await wait_until(ended, "the compiler has ended")
     binaries = built(tmp_path, lambda _: None, module=module)
     assert left_in(tmp_path) == [binaries.key]
+
+
+def test_vetting_names_what_is_wrong(tmp_path: Path, module: Path) -> None:
+    assert vetted(tmp_path, lambda _: None, module=module) == []
+    careless = 'package main\n\nimport "fmt"\n\nfunc main()  { fmt.Printf("%d", "x") }\n'
+    (module / "cmd" / "kwok" / "main.go").write_text(careless)
+    problems = "\n".join(vetted(tmp_path, lambda _: None, module=module))
+    assert "not formatted by gofmt: cmd/kwok/main.go" in problems
+    assert "Printf format %d has arg" in problems
 
 
 def test_the_cache_is_where_the_user_keeps_caches(tmp_path: Path) -> None:
