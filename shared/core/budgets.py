@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from shared.core.index import Index
 from shared.core.model import Quota
-from shared.core.tenants import Tenants, is_within
+from shared.core.tenants import Tenants, tops
 from shared.core.terms import LimitingLevel
 from shared.vocabulary import CLASS_KEY_SUFFIX, QUOTA_ALLOCATED
 
@@ -72,8 +73,8 @@ class _Ledger:
     """One key's limits and use, with the sums that follow from them.
 
     `pool_use` and `subtree_use` are kept for declaring namespaces only; `carved` is what a
-    pool's topmost declaring descendants took out of it. The sums are rebuilt when a namespace
-    starts or ceases to declare, or the tree changes; a change of use moves them by its amount.
+    pool's topmost declaring descendants took out of it. A change of use or of a limit moves the
+    sums by its amount; they are rebuilt when the tree changes.
     """
 
     hard: dict[str, int] = field(default_factory=dict)
@@ -86,6 +87,21 @@ class _Ledger:
     def declaring(self, line: tuple[str, ...]) -> Iterator[str]:
         """Those of a line that declare the key, nearest first."""
         return (name for name in line if name in self.hard)
+
+    def declare(self, namespace: str, units: int | None) -> None:
+        """Set a limit, or drop it with what was summed up for it."""
+        if units is not None:
+            self.hard[namespace] = units
+            return
+        for sums in (self.hard, self.pool_use, self.subtree_use, self.carved):
+            sums.pop(namespace, None)
+
+    def book(self, line: tuple[str, ...], sign: int) -> None:
+        """Add all of the start of the line to the sums (or take it away)."""
+        name = line[0]
+        self.count(line, sign * self.use.get(name, 0))
+        if name in self.hard:
+            self.carve(line, sign * self.hard[name])
 
     def count(self, line: tuple[str, ...], units: int) -> None:
         """Add use (or take it away) at the start of the line."""
@@ -102,23 +118,23 @@ class _Ledger:
 
 
 class Budgets:
-    """All ledgers. Costs of a change: the depth of the tree, but for a change of who declares."""
+    """All ledgers.
+
+    A change of use or of a limit costs the depth of the tree; that a namespace starts or ceases
+    to declare a key costs the size of what lies below it.
+    """
 
     def __init__(self, tenants: Tenants) -> None:
         self._tenants = tenants
         self._ledgers: dict[str, _Ledger] = {}
         self._keys: dict[str, set[str]] = {}
         """Keys that a namespace declares or uses."""
-
-    def keys_of(self, namespace: str) -> set[str]:
-        """Keys that a namespace declares or uses."""
-        return set(self._keys.get(namespace, ()))
+        self._within: Index[str, str] = Index()
+        """Namespaces that have keys, by what they are within."""
 
     def keys_within(self, namespace: str) -> set[str]:
         """Keys that a namespace or one below it declares or uses."""
-        return {
-            key for name, keys in self._keys.items() if is_within(name, namespace) for key in keys
-        }
+        return {key for name in self._within[namespace] for key in self._keys[name]}
 
     def top(self, namespace: str, key: str) -> str | None:
         """The topmost of the line that declares a key: what changes here is felt below it."""
@@ -130,29 +146,36 @@ class Budgets:
             top = name
         return top
 
-    def declare(self, namespace: str, hard: Mapping[str, int]) -> set[str]:
-        """The namespace declares exactly this now. Returns the keys that changed."""
+    def changes(self, namespace: str, hard: Mapping[str, int]) -> set[str]:
+        """The keys whose limit in this namespace would be another one if it declared this."""
         before = {
             key: self._ledgers[key].hard[namespace]
             for key in self._keys.get(namespace, ())
             if namespace in self._ledgers[key].hard
         }
-        changed = {key for key in before.keys() | hard.keys() if before.get(key) != hard.get(key)}
-        for key in changed:
-            ledger = self._ledgers.setdefault(key, _Ledger())
-            if key in before and key in hard:
-                if not ledger.stale:
-                    line = self._tenants.line(namespace)
-                    ledger.carve(line, hard[key] - before[key])
-                ledger.hard[namespace] = hard[key]
-                continue
-            ledger.stale = True
-            if key in hard:
-                ledger.hard[namespace] = hard[key]
-            else:
-                del ledger.hard[namespace]
-            self._note(namespace, key)
-        return changed
+        return {key for key in before.keys() | hard.keys() if before.get(key) != hard.get(key)}
+
+    def declare(self, namespace: str, key: str, units: int | None) -> None:
+        """The namespace declares this for a key now; None is no limit."""
+        ledger = self._ledgers.setdefault(key, _Ledger())
+        if ledger.stale:
+            ledger.declare(namespace, units)
+        elif units is not None and namespace in ledger.hard:
+            ledger.carve(self._tenants.line(namespace), units - ledger.hard[namespace])
+            ledger.declare(namespace, units)
+        else:
+            # Whose pool it is changes for what lies at or below it, and for nothing else.
+            lines = [
+                line
+                for name in {namespace, *self._within[namespace]}
+                if namespace in (line := self._tenants.line(name))
+            ]
+            for line in lines:
+                ledger.book(line, -1)
+            ledger.declare(namespace, units)
+            for line in lines:
+                ledger.book(line, 1)
+        self._note(namespace, key)
 
     def use(self, namespace: str, key: str, units: int) -> None:
         """Count units of use more (or fewer, where negative)."""
@@ -195,12 +218,14 @@ class Budgets:
         """Keep the index of keys by namespace, and drop what is empty."""
         ledger = self._ledgers[key]
         if namespace in ledger.hard or namespace in ledger.use:
+            if namespace not in self._keys:
+                self._within.move(namespace, (), tops(namespace))
             self._keys.setdefault(namespace, set()).add(key)
             return
         keys = self._keys.get(namespace, set())
         keys.discard(key)
-        if not keys:
-            self._keys.pop(namespace, None)
+        if not keys and self._keys.pop(namespace, None) is not None:
+            self._within.move(namespace, tops(namespace), ())
         if not ledger.hard and not ledger.use:
             del self._ledgers[key]
 
@@ -209,7 +234,5 @@ class Budgets:
         ledger.pool_use.clear()
         ledger.subtree_use.clear()
         ledger.carved.clear()
-        for name, units in ledger.use.items():
-            ledger.count(self._tenants.line(name), units)
-        for name, units in ledger.hard.items():
-            ledger.carve(self._tenants.line(name), units)
+        for name in ledger.use.keys() | ledger.hard.keys():
+            ledger.book(self._tenants.line(name), 1)

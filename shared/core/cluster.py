@@ -211,13 +211,13 @@ class ClusterState:
             key, () if before is None else (namespace,), () if quota is None else (namespace,)
         )
         hard = declared(self.quotas[k] for k in self._quotas_by_namespace[namespace])
-        keys = self._budgets.keys_of(namespace) | hard.keys()
-        felt = {(k, self._budgets.top(namespace, k)) for k in keys}
-        changed = self._budgets.declare(namespace, hard)
-        felt |= {(k, self._budgets.top(namespace, k)) for k in keys}
-        for budget_key, top in felt:
-            if budget_key in changed and top is not None:
-                self._touch_budget(budget_key, top, dirty)
+        for budget_key in self._budgets.changes(namespace, hard):
+            tops = {self._budgets.top(namespace, budget_key)}
+            self._budgets.declare(namespace, budget_key, hard.get(budget_key))
+            tops.add(self._budgets.top(namespace, budget_key))
+            for top in tops:
+                if top is not None:
+                    self._touch_budget(budget_key, top, dirty)
 
     def _namespace(self, name: str, namespace: Namespace | None, dirty: _Dirty) -> None:
         before = store(self.namespaces, name, namespace)
@@ -245,9 +245,12 @@ class ClusterState:
     def _settings(self, settings: Settings, dirty: _Dirty) -> None:
         if settings == self.settings:
             return
+        if settings.placement is not self.settings.placement:
+            # The mode decides under which keys the launchers of a VM with a record count.
+            recorded = (uid for uid, vmi in self.holders.vmis.items() if vmi.record)
+            dirty.reach.vmis.update(recorded)
         self.settings = settings
         dirty.everything = True
-        dirty.reach.vmis.update(self.holders.vmis)  # the mode decides under which keys they count
         self._judge_kubevirt(dirty)
 
     # What follows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from shared.core.index import Index
 from shared.vocabulary import TENANT_PREFIX, TENANT_ROOT
 
 
@@ -41,6 +42,18 @@ def is_within(namespace: str, top: str) -> bool:
     return is_tenant(top) and namespace.startswith(f"{top}-")
 
 
+def tops(namespace: str) -> tuple[str, ...]:
+    """Every name that the namespace `is_within`, itself first."""
+    if not is_tenant(namespace):
+        return (namespace,)
+    found = [namespace]
+    above = namespace.rpartition("-")[0]
+    while is_tenant(above):
+        found.append(above)
+        above = above.rpartition("-")[0]
+    return tuple(dict.fromkeys((*found, TENANT_ROOT)))
+
+
 class Tenants:
     """The namespaces that exist, and the line of ancestors of any name.
 
@@ -51,6 +64,8 @@ class Tenants:
     def __init__(self) -> None:
         self._existing: set[str] = set()
         self._lines: dict[str, tuple[str, ...]] = {}
+        self._within: Index[str, str] = Index()
+        """Names that have a line, by what they are within."""
 
     def line(self, namespace: str) -> tuple[str, ...]:
         """The namespace itself, then its ancestors, nearest first."""
@@ -59,6 +74,7 @@ class Tenants:
             above = parent(namespace, self._existing)
             line = (namespace,) if above is None else (namespace, *self.line(above))
             self._lines[namespace] = line
+            self._within.move(namespace, (), tops(namespace))
         return line
 
     def add(self, namespace: str) -> None:
@@ -73,5 +89,6 @@ class Tenants:
 
     def _forget(self, namespace: str) -> None:
         """Drop the lines that this namespace can lie on."""
-        for name in [name for name in self._lines if is_within(name, namespace)]:
+        for name in tuple(self._within[namespace]):
             del self._lines[name]
+            self._within.move(name, tops(name), ())

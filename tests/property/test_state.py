@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shared.core.capacity import Capacity
 from shared.core.cluster import ClusterState, Touched
+from shared.core.index import Index
 from shared.core.model import Change, Gone, Object, Put
 from shared.core.options import Option
 from shared.core.tenants import is_within
@@ -131,3 +132,7 @@ def test_taking_everything_away_leaves_nothing_behind(steps: list[Change]) -> No
         assert not getattr(state, attribute), attribute
     assert not state._budgets._ledgers
     assert not state._budgets._keys
+    for owner in (state, state.holders, state._budgets):
+        for name, index in vars(owner).items():
+            assert not isinstance(index, Index) or not (index._one or index._several), name
+    assert not state.holders._named
