@@ -74,6 +74,18 @@ def node(world: World, chance: Random) -> tuple[Change, Change]:
     return _and_back(found, replace(found, unschedulable=not found.unschedulable))
 
 
+def vmi(world: World, chance: Random) -> tuple[Change, Change]:
+    """KubeVirt lists no pod of a VM for a moment, so its launcher is a stranger."""
+    found = chance.choice([each for each in world.vmis[:2000] if each.record])
+    return _and_back(found, replace(found, active_pods=()))
+
+
+def gpu_class(world: World, chance: Random) -> tuple[Change, Change]:
+    """A class takes smaller orders, and as before."""
+    found = chance.choice(world.classes)
+    return _and_back(found, replace(found, max_count=2))
+
+
 def quota(world: World, chance: Random) -> tuple[Change, Change]:
     """A limit of a budget changes, and back."""
     budget = chance.choice(_budgets(world))
@@ -123,7 +135,9 @@ KINDS: dict[str, Kind] = {
     "launcher": launcher,
     "pod without devices": plain_pod,
     "claim": claim,
+    "VM": vmi,
     "node": node,
+    "class": gpu_class,
     "limit": quota,
     "key of a budget": quota_key,
     "entitlement": entitlement,
@@ -153,7 +167,7 @@ class Bench:
         self.size = size
         self._world = make(size, seed)
         self._state = filled(self._world)
-        self._views = Views.of(self._state, viewed(self._world))
+        self.views = Views.of(self._state, viewed(self._world))
 
     def changes(self, kind: Kind, seed: int, count: int) -> list[Change]:
         """Some changes, each followed by the one that undoes it."""
@@ -181,7 +195,7 @@ class Bench:
 
     def take(self, change: Change) -> int:
         """Take a change in and read what it touched; returns how many options that were."""
-        return self._views.refresh(self._state, [self._state.apply(change)])
+        return self.views.refresh(self._state, [self._state.apply(change)])
 
     def cost(self, kind: Kind, seed: int, count: int = CHANGES) -> Cost:
         """What a kind of change costs here."""
