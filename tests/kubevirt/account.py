@@ -1,0 +1,90 @@
+"""KubeVirt's accounts: they call with tokens, as its pods do, and may do what its roles allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import aiohttp
+
+from tests.cluster.api import Api, Object, Refused
+from tests.cluster.session import Cluster
+from tests.kubevirt import words as w
+
+TOKEN_SECONDS: Final = 24 * 3600
+
+_ALL: Final = ["get", "list", "watch", "create", "update", "patch", "delete"]
+_READ: Final = ["get", "list", "watch"]
+
+RULES: Final[Mapping[str, Sequence[Object]]] = {
+    w.ACCOUNT_CONTROLLER: (
+        {"apiGroups": [w.GROUP], "resources": ["*"], "verbs": _ALL},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": _ALL},
+        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
+        # For owner references that block the owner's deletion.
+        {"apiGroups": [""], "resources": ["pods/finalizers"], "verbs": ["update"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+        {"apiGroups": [""], "resources": ["nodes", "persistentvolumeclaims"], "verbs": _READ},
+        {"apiGroups": ["cdi.kubevirt.io"], "resources": ["datavolumes"], "verbs": _READ},
+        {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": _ALL},
+    ),
+    w.ACCOUNT_HANDLER: (
+        {"apiGroups": [w.GROUP], "resources": ["virtualmachineinstances"], "verbs": _ALL},
+    ),
+}
+"""What each account may do, as far as the stand-in does it."""
+
+
+async def install(cluster: Cluster, namespace: str) -> None:
+    """Create KubeVirt's namespace, its accounts and their roles; again changes nothing."""
+    admin = cluster.admin
+    if await admin.find("v1/Namespace", namespace) is None:
+        try:
+            await cluster.create_namespace(namespace)
+        except Refused as refused:
+            if refused.code != 409:
+                raise
+    rbac = "rbac.authorization.k8s.io"
+    for account, rules in RULES.items():
+        who = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+        role = {"apiGroup": rbac, "kind": "ClusterRole", "name": account}
+        for obj in (
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": account, "namespace": namespace},
+            },
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": account},
+                "rules": list(rules),
+            },
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": f"{account}-{namespace}"},
+                "roleRef": role,
+                "subjects": [who],
+            },
+        ):
+            await admin.apply(obj, manager="kubevirt")
+
+
+async def connect(cluster: Cluster, namespace: str, account: str) -> Api:
+    """The API as one of the accounts, with a token that the API server gave out.
+
+    Close it in the end. The roles may take a moment to be in force.
+    """
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    wanted = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    }
+    token = (await cluster.admin.call("POST", path, wanted))["status"]["token"]
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=cluster.access.tls(None), limit=0),
+        headers={"Authorization": f"Bearer {token}", "User-Agent": account},
+    )
+    return Api(cluster.access.server, session)
