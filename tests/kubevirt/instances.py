@@ -292,7 +292,7 @@ def _attachments(sight: Sight, pod: Object) -> Act:
     plugged = [each for each in wanted if rendering.claim_of(each)]
     claims = {rendering.claim_of(each) for each in plugged}
     current = [each for each in sight.attachments if not is_going(each)]
-    right = [each for each in current if _claims(each) == claims]
+    right = [each for each in current if plugged and _claims(each) == claims]
     superseded = tuple(each for each in current if each not in right[:1])
     if not right and plugged:
         return Act(create=rendering.attachment(pod, plugged))

@@ -18,9 +18,7 @@ An instance's annotations are its pods' too, so a test puts it there.
 """
 
 
-def node(
-    name: str, devices: Mapping[str, int], labels: Mapping[str, str] | None = None
-) -> Object:
+def node(name: str, devices: Mapping[str, int], labels: Mapping[str, str] | None = None) -> Object:
     """A node that KubeVirt runs machines on, with so many of each device."""
     amounts = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110"}
     amounts |= dict.fromkeys(DEVICES, "1k")
@@ -53,7 +51,7 @@ async def run(api: Api, pod: Object, now: datetime.datetime) -> Object:
         {"type": kind, "status": "True", "lastTransitionTime": stamp(now)}
         for kind in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
     ]
-    kept = [each for each in items(pod, "status", "conditions")]
+    kept = items(pod, "status", "conditions")
     states = [
         {
             "name": each["name"],

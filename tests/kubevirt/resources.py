@@ -53,10 +53,13 @@ def compute(spec: Object) -> Object:
         whole = {"cpu": str(cpus), "memory": memory}
         requests |= whole
         limits |= whole
-    return {
+    asked: Object = {
         "requests": requests | _given(given.get("requests"), extra),
         "limits": limits | _given(given.get("limits"), extra),
     }
+    if claims := _claims(spec):
+        asked["claims"] = claims
+    return asked
 
 
 def devices(spec: Object) -> dict[str, str]:
@@ -72,6 +75,16 @@ def devices(spec: Object) -> dict[str, str]:
         if entry.get("deviceName")
     )
     return {resource: str(count) for resource, count in named.items()}
+
+
+def _claims(spec: Object) -> list[dict[str, str]]:
+    """What comes from claims of dynamic resource allocation."""
+    return [
+        {"name": entry["claimName"], "request": entry["requestName"]}
+        for listed in ("gpus", "hostDevices")
+        for entry in items(spec, "domain", "devices", listed)
+        if entry.get("claimName") and entry.get("requestName")
+    ]
 
 
 def overhead_bytes(spec: Object) -> int:
