@@ -91,6 +91,9 @@ class Layout:
         return Pair.at(self.keys, name).certificate
 
 
+BY_HAND = {"kwok.x-k8s.io/status": "custom"}
+"""Annotation of a pod or node that kwok leaves alone: a test plays the kubelet for it."""
+
 SERVING_CA = "serving-ca"
 CLIENT_CA = "client-ca"
 FRONT_PROXY_CA = "front-proxy-ca"
@@ -202,6 +205,8 @@ def kwok(
         f"--server-address={HOST}:{port}",
         f"--node-lease-duration-seconds={options.node_lease_seconds}",
         "--cidr=10.64.0.0/16",
+        "--disregard-status-with-annotation-selector="
+        + ",".join(f"{key}={value}" for key, value in BY_HAND.items()),
         chosen,
         *(f"--config={path}" for path in sorted(stages.glob("*.yaml"))),
     ]

@@ -1,21 +1,18 @@
-"""Nodes that launchers fit on, and the kubelet's part for pods that a test runs by hand."""
+"""Nodes that launchers fit on, and the kubelet's part for pods that a test runs by hand.
+
+Those carry the annotation `tests.cluster.components.BY_HAND`: kwok neither runs them nor, once they
+are deleted, lets them go. An instance's annotations are its pods' too, so a test puts it there.
+"""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Final
 
 from tests.cluster.api import MERGE, Api, Object
 from tests.kubevirt import words as w
 from tests.kubevirt.objects import items, name_of, namespace_of, stamp
 from tests.kubevirt.resources import DEVICES
-
-BY_HAND: Final = {"kwok.x-k8s.io/status": "custom"}
-"""Annotation of a pod that kwok leaves alone: it is not run and, once deleted, not removed.
-
-An instance's annotations are its pods' too, so a test puts it there.
-"""
 
 
 def node(name: str, devices: Mapping[str, int], labels: Mapping[str, str] | None = None) -> Object:

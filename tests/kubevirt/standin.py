@@ -114,17 +114,27 @@ async def kubevirt(
         guests_run,
         disks_import,
     )
-    async with contextlib.AsyncExitStack() as ending:
-        apis = []
-        for name in (w.ACCOUNT_CONTROLLER, w.ACCOUNT_HANDLER):
-            apis.append(await account.connect(cluster, namespace, name))
-            ending.push_async_callback(apis[-1].close)
-        tasks = await ending.enter_async_context(asyncio.TaskGroup())
-        listed = asyncio.Event()
-        running = tasks.create_task(_run(plan, apis[0], apis[1], listed))
-        ending.callback(running.cancel)
-        await listed.wait()
-        yield Standin(namespace, *apis)
+    try:
+        async with contextlib.AsyncExitStack() as ending:
+            apis = []
+            for name in (w.ACCOUNT_CONTROLLER, w.ACCOUNT_HANDLER):
+                apis.append(await account.connect(cluster, namespace, name))
+                ending.push_async_callback(apis[-1].close)
+            tasks = await ending.enter_async_context(asyncio.TaskGroup())
+            listed = asyncio.Event()
+            running = tasks.create_task(_run(plan, apis[0], apis[1], listed))
+            ending.callback(running.cancel)
+            await listed.wait()
+            yield Standin(namespace, *apis)
+    except BaseExceptionGroup as group:
+        raise _only(group) from None
+
+
+def _only(group: BaseException) -> BaseException:
+    """What is in a group, when it is one thing: mostly the failure of the test itself."""
+    while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
+        group = group.exceptions[0]
+    return group
 
 
 @dataclass(frozen=True, slots=True)

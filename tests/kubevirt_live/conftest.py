@@ -1,11 +1,14 @@
-"""KubeVirt's kinds are served; what a test needs to make machines and to see what becomes of them."""
+"""KubeVirt's kinds on the real control plane, and a world of its own for each test."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from tests.cluster.session import Cluster
 from tests.kubevirt import kinds
+from tests.kubevirt_live.world import World
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +16,9 @@ async def served(cluster: Cluster) -> Cluster:
     """The control plane with KubeVirt's kinds."""
     await kinds.install(cluster)
     return cluster
+
+
+@pytest.fixture
+def world(served: Cluster, namespace: str, unique: Callable[[str], str]) -> World:
+    """A namespace, and a resource that only the test's nodes have."""
+    return World(served, namespace, f"nvidia.com/{unique('GPU')}", unique)

@@ -1,0 +1,281 @@
+"""Late-binding volumes, plugged volumes and migrations, with the real scheduler and PV binder."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.api import Object
+from tests.cluster.plane import system_clock
+from tests.cluster.waiting import wait_until
+from tests.kubevirt import nodes
+from tests.kubevirt import words as w
+from tests.kubevirt.objects import annotations_of, labels_of, name_of, phase_of, status_of, uid_of
+from tests.kubevirt.timing import Timing
+from tests.kubevirt_live.world import BRISK, World
+
+EPHEMERAL = "kubevirt.io/ephemeral-provisioning"
+
+
+async def local_volume(world: World, node: str) -> str:
+    """A volume on one node, and a storage class that binds it to its first consumer."""
+    name = world.unique("local")
+    await world.api.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    )
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    await world.api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "10Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": name,
+                "local": {"path": "/data"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            },
+        }
+    )
+    return name
+
+
+async def import_phase(world: World) -> str:
+    return phase_of(await world.api.get(w.DATA_VOLUME, "boot", world.namespace))
+
+
+async def test_a_late_binding_import_has_a_temporary_pod_then_none_then_a_launcher(
+    world: World,
+) -> None:
+    """KubeVirt observed 38, 39 and, for the launcher's place, 23."""
+    await world.node()
+    node = await world.node()
+    storage = await local_volume(world, node)
+    await world.api.create(
+        {
+            "apiVersion": "cdi.kubevirt.io/v1beta1",
+            "kind": "DataVolume",
+            "metadata": {"name": "boot", "namespace": world.namespace},
+            "spec": {"storage": {"storageClassName": storage}},
+        }
+    )
+    slowly = Timing(speed=BRISK.speed, import_seconds=100)
+    async with world.gated(), world.kubevirt(timing=slowly):
+
+        async def waits() -> bool:
+            return await import_phase(world) == "WaitForFirstConsumer"
+
+        await wait_until(waits, "the import waits for a consumer")
+        await world.machine(volumes=[{"name": "root", "dataVolume": {"name": "boot"}}])
+        temporary = await world.launcher()
+        assert annotations_of(temporary)[EPHEMERAL] == "true"
+        amounts = temporary["spec"]["containers"][0]["resources"]["requests"]
+        assert amounts[world.gpu] == "1"
+        assert phase_of(await world.vmi()) == "Pending"
+
+        await world.release(temporary, node)
+        await world.until_gone(w.POD, name_of(temporary))
+        assert await import_phase(world) == "ImportInProgress"
+        claim = await world.api.get(w.PVC, "boot", world.namespace)
+        assert phase_of(claim) == "Bound"
+
+        async def bare() -> bool:
+            vmi = await world.vmi()
+            return phase_of(vmi) == "Pending" and "activePods" not in status_of(vmi)
+
+        await wait_until(bare, "for the import the instance is Pending without any pod")
+        assert await world.pods() == []
+
+        launcher = await world.launcher()
+        assert await import_phase(world) == "Succeeded"
+        assert EPHEMERAL not in annotations_of(launcher)
+        assert {"name": "root", "persistentVolumeClaim": {"claimName": "boot"}} in (
+            launcher["spec"]["volumes"]
+        )
+        await world.release(launcher, node)
+        await world.until_shown("Running")
+        assert status_of(await world.vmi())["nodeName"] == node
+
+
+async def test_a_missing_claim_is_waited_for(world: World) -> None:
+    """KubeVirt observed 42."""
+    async with world.kubevirt():
+        await world.machine(
+            volumes=[{"name": "root", "persistentVolumeClaim": {"claimName": "boot"}}]
+        )
+        await world.until_shown("ErrorPvcNotFound")
+        assert await world.pods() == []
+        await world.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "boot", "namespace": world.namespace},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            }
+        )
+        await world.launcher()
+
+
+async def test_a_plugged_volume_comes_by_a_pod_that_tolerates_what_the_launcher_does(
+    world: World,
+) -> None:
+    """KubeVirt observed 46."""
+    node = await world.node()
+    await world.api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "hot", "namespace": world.namespace},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    )
+    plugged = {"claimName": "hot", "hotpluggable": True}
+    async with world.gated(), world.kubevirt():
+        await world.machine(volumes=[{"name": "extra", "persistentVolumeClaim": plugged}])
+        pod = await world.launcher()
+        assert not any("persistentVolumeClaim" in each for each in pod["spec"]["volumes"])
+        toleration = {"key": "gpu.example/class", "operator": "Exists", "effect": "NoSchedule"}
+        added = [{"op": "add", "path": "/spec/tolerations/-", "value": toleration}]
+        assert await world.api.patch(w.POD, name_of(pod), added, world.namespace)
+        await world.release(pod, node)
+
+        async def attached() -> list[Object] | None:
+            label = "kubevirt.io=hotplug-disk"
+            return await world.api.list(w.POD, world.namespace, labelSelector=label) or None
+
+        (attachment,) = await wait_until(attached, "an attachment pod is made")
+        assert attachment["metadata"]["ownerReferences"][0]["uid"] == uid_of(pod)
+        assert toleration in attachment["spec"]["tolerations"]
+        assert "activePods" in status_of(await world.vmi())
+        assert uid_of(attachment) not in status_of(await world.vmi())["activePods"]
+
+
+async def migrate(world: World) -> Object:
+    return await world.api.create(
+        {
+            "apiVersion": w.API_VERSION,
+            "kind": "VirtualMachineInstanceMigration",
+            "metadata": {"name": "move", "namespace": world.namespace},
+            "spec": {"vmiName": "train"},
+        }
+    )
+
+
+async def target_of(world: World, migration: Object) -> Object:
+    async def made() -> Object | None:
+        for pod in await world.pods():
+            if labels_of(pod).get("kubevirt.io/migrationJobUID") == uid_of(migration):
+                return pod
+        return None
+
+    return await wait_until(made, "the target's pod is made")
+
+
+async def until_migration(world: World, phase: str) -> None:
+    async def reached() -> bool:
+        return phase_of(await world.api.get(w.MIGRATION, "move", world.namespace)) == phase
+
+    await wait_until(reached, f"the migration is {phase}")
+
+
+async def test_a_migrated_instance_is_on_the_other_node_and_its_first_pod_succeeded(
+    world: World,
+) -> None:
+    """KubeVirt observed 43."""
+    here, there = await world.node(), await world.node()
+    async with world.gated(), world.kubevirt():
+        await world.machine()
+        source = await world.launcher()
+        await world.release(source, here)
+        await world.until_shown("Running")
+        migration = await migrate(world)
+        target = await target_of(world, migration)
+        assert labels_of(target)["kubevirt.io/nodeName"] == here
+
+        async def both() -> bool:
+            active = status_of(await world.vmi())["activePods"]
+            return bool(active == {uid_of(source): here, uid_of(target): there})
+
+        await wait_until(both, "source and target are listed")
+        await until_migration(world, "Succeeded")
+        vmi = await world.vmi()
+        assert status_of(vmi)["nodeName"] == there
+        assert labels_of(vmi)["kubevirt.io/nodeName"] == there
+
+        async def ended() -> bool:
+            pod = await world.api.get(w.POD, name_of(source), world.namespace)
+            return phase_of(pod) == "Succeeded"
+
+        await wait_until(ended, "the first pod succeeded")
+        assert phase_of(vmi) == "Running"
+
+
+async def test_a_target_that_its_node_refuses_fails_the_migration_and_nothing_else(
+    world: World,
+) -> None:
+    """KubeVirt observed 44."""
+    here = await world.node()
+    await world.node()
+    async with world.gated(), world.kubevirt():
+        await world.machine(by_hand=True)
+        source = await world.launcher()
+        await world.release(source, here)
+        await nodes.run(world.api, await world.bound(source), system_clock())
+        await world.until_shown("Running")
+        migration = await migrate(world)
+        target = await world.bound(await target_of(world, migration))
+        await nodes.refuse(world.api, target, world.gpu)
+        await until_migration(world, "Failed")
+        vmi = await world.vmi()
+        assert phase_of(vmi) == "Running"
+        assert status_of(vmi)["nodeName"] == here
+        assert uid_of(target) in status_of(vmi)["activePods"]
+        still = await world.api.get(w.POD, name_of(target), world.namespace)
+        assert phase_of(still) == "Failed"
+        events = await world.api.list("v1/Event", world.namespace)
+        assert "Migration failed because target pod shutdown during migration" in [
+            each["message"] for each in events
+        ]
+
+
+@pytest.mark.parametrize("seconds", ["20"])
+async def test_a_target_that_stays_pending_is_given_up(world: World, seconds: str) -> None:
+    """KubeVirt observed 45."""
+    here = await world.node()
+    async with world.gated(), world.kubevirt():
+        await world.machine()
+        source = await world.launcher()
+        await world.release(source, here)
+        await world.until_shown("Running")
+        patience = {
+            "kubevirt.io/migrationPendingPodTimeoutSeconds": seconds,
+            "kubevirt.io/migrationUnschedulablePodTimeoutSeconds": seconds,
+        }
+        migration = await world.api.create(
+            {
+                "apiVersion": w.API_VERSION,
+                "kind": "VirtualMachineInstanceMigration",
+                "metadata": {
+                    "name": "move",
+                    "namespace": world.namespace,
+                    "annotations": patience,
+                },
+                "spec": {"vmiName": "train"},
+            }
+        )
+        target = await target_of(world, migration)  # there is no second node
+        await until_migration(world, "Failed")
+        await world.until_gone(w.POD, name_of(target))
+        assert phase_of(await world.vmi()) == "Running"
