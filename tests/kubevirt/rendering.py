@@ -144,6 +144,9 @@ def target(vmi: Object, migration: Object, source_node: Object | None) -> Object
     """
     pod = launcher(vmi)
     metadata, spec = pod["metadata"], pod["spec"]
+    # The images of its disks are known by now: nothing looks them up again.
+    spec["initContainers"] = [_console_log()]
+    spec["volumes"] = [each for each in spec["volumes"] if each["name"] != "launcher-volume"]
     metadata["labels"][w.LABEL_MIGRATION_JOB] = uid_of(migration)
     metadata["annotations"] |= {
         w.ANNOTATION_MIGRATION_NAME: name_of(migration),

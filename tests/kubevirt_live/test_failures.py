@@ -89,18 +89,46 @@ async def test_a_refused_pod_of_an_instance_without_a_machine_stays(world: World
         assert phase_of(still) == "Failed"
 
 
+async def evict(world: World, pod: Object) -> None:
+    path = f"{await world.api.path(w.POD, world.namespace, name_of(pod))}/eviction"
+    place = {"name": name_of(pod), "namespace": world.namespace}
+    answer = await world.api.request(
+        "POST", path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": place}
+    )
+    assert answer.status == 201
+
+
 @pytest.mark.parametrize("strategy", ["Always", "RerunOnFailure"])
-async def test_a_pod_that_is_deleted_at_the_gate_is_a_failed_start(
-    world: World, strategy: str
+@pytest.mark.parametrize("evicted", [False, True])
+async def test_a_pod_that_is_deleted_or_evicted_at_the_gate_is_a_failed_start(
+    world: World, strategy: str, evicted: bool
 ) -> None:
     """KubeVirt observed 27 and 28."""
     async with world.gated(), world.kubevirt():
         await world.machine(strategy=strategy)
         first = await world.launcher()
-        await world.api.delete(w.POD, name_of(first), world.namespace)
+        if evicted:
+            await evict(world, first)
+        else:
+            await world.api.delete(w.POD, name_of(first), world.namespace)
         vm = await world.until_shown("CrashLoopBackOff")
         assert status_of(vm)["startFailure"]["consecutiveFailCount"] == 1
         await world.launcher(but=frozenset({uid_of(first)}))
+
+
+async def test_a_running_machine_whose_pod_is_evicted_starts_anew_without_a_pause(
+    world: World,
+) -> None:
+    """KubeVirt observed 29 and 37."""
+    node = await world.node()
+    async with world.gated(), world.kubevirt():
+        await world.machine()
+        first = await world.launcher()
+        await world.release(first, node)
+        await world.until_shown("Running")
+        await evict(world, first)
+        await world.launcher(but=frozenset({uid_of(first)}))
+        assert "startFailure" not in status_of(await world.vm())
 
 
 async def test_an_instance_deleted_at_the_gate_stays_down_where_failures_are_rerun(

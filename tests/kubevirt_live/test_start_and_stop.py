@@ -126,21 +126,6 @@ async def test_restarted_at_the_gate_a_machine_counts_a_failed_start_and_comes_b
         assert status_of(await world.vm())["startFailure"]["consecutiveFailCount"] == 1
 
 
-async def test_a_running_machine_whose_pod_is_deleted_comes_back_without_a_pause(
-    world: World,
-) -> None:
-    """KubeVirt observed 29."""
-    node = await world.node()
-    async with world.gated(), world.kubevirt():
-        await world.machine()
-        first = await world.launcher()
-        await world.release(first, node)
-        await world.until_shown("Running")
-        await world.api.delete(w.POD, name_of(first), world.namespace)
-        await world.launcher(but=frozenset({uid_of(first)}))
-        assert "startFailure" not in status_of(await world.vm())
-
-
 async def test_a_machine_that_is_deleted_takes_everything_along(world: World) -> None:
     await world.node()
     async with world.kubevirt():
