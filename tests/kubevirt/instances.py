@@ -430,11 +430,9 @@ def _tell_failure(status: Object, failure: Failure | None, moment: str) -> None:
     if failure is None:
         status["conditions"] = without_condition(status["conditions"], "Synchronized")
         return
-    known = next((c for c in status["conditions"] if c["type"] == "Synchronized"), None)
-    if known is None or known.get("reason") != failure.reason:
-        new = made("Synchronized", "False", failure.reason, failure.message, moment)
-        new["lastProbeTime"] = None
-        status["conditions"] = with_condition(status["conditions"], new)
+    new = made("Synchronized", "False", failure.reason, failure.message, moment)
+    new["lastProbeTime"] = None
+    status["conditions"] = with_condition(status["conditions"], new)
 
 
 def _created(pod: Object) -> str:

@@ -229,9 +229,9 @@ def _with_instance(sight: Sight, vmi: Object) -> Act:
         # An instance that somebody else deletes is not made again (KubeVirt observed 31).
         if not is_going(vmi) and (to_stop or is_final(vmi)):
             return Act(stop=True, start_again=phase_of(vmi) == w.FAILED)
-    elif strategy != w.ONCE and (  # that leaves its instance as it is (KubeVirt observed 26)
-        strategy == w.HALTED or to_stop or (strategy == w.ALWAYS and is_final(vmi))
-    ):
+    elif strategy == w.ONCE:
+        pass  # what ended stays as it is (KubeVirt observed 26)
+    elif strategy == w.HALTED or to_stop or (strategy == w.ALWAYS and is_final(vmi)):
         return Act(stop=not is_going(vmi))
     if is_going(vmi) or is_final(vmi):
         return Act()

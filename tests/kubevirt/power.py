@@ -12,7 +12,7 @@ from tests.cluster.api import Api, Object
 from tests.kubevirt import words as w
 from tests.kubevirt.instances import replacement
 from tests.kubevirt.machines import strategy_of
-from tests.kubevirt.objects import is_final, is_going, items, status_of, uid_of
+from tests.kubevirt.objects import is_final, phase_of, status_of, uid_of
 
 _NOT_RUNNING: Final = "VM is not running"
 
@@ -36,17 +36,17 @@ def to_start(vm: Object, vmi: Object | None) -> Write:
         Conflict: the machine runs, or starts by itself.
     """
     strategy = strategy_of(vm)
-    if vmi is not None and not is_final(vmi):
+    if vmi is not None and phase_of(vmi) and not is_final(vmi):
         raise Conflict("VM is already running")  # also while it stops (KubeVirt observed 36)
     if strategy in {w.ALWAYS, w.ONCE}:
         raise Conflict(f"{strategy} does not support manual start requests")
     if strategy == w.HALTED:
         return _set_strategy(vm, w.ALWAYS)
-    if items(vm, "status", "stateChangeRequests"):
-        raise Conflict("unable to complete request: stop/start already underway")
-    if vmi is not None:
-        return _request(vm, {"action": "Stop", "uid": uid_of(vmi)}, {"action": "Start"})
-    return _request(vm, {"action": "Start"})
+    if vmi is None or not is_final(vmi):
+        return _request(vm, {"action": "Start"})
+    if strategy == w.RERUN and phase_of(vmi) == w.FAILED:
+        raise Conflict(f"{strategy} does not support starting VM from failed state")
+    return _request(vm, {"action": "Stop", "uid": uid_of(vmi)}, {"action": "Start"})
 
 
 def to_stop(vm: Object, vmi: Object | None) -> Write:
@@ -56,11 +56,9 @@ def to_stop(vm: Object, vmi: Object | None) -> Write:
         Conflict: nothing runs.
     """
     strategy = strategy_of(vm)
-    if strategy == w.HALTED:
-        raise Conflict(_NOT_RUNNING)
-    if strategy == w.ALWAYS:
+    if strategy in {w.ALWAYS, w.ONCE}:
         return _set_strategy(vm, w.HALTED)
-    if vmi is None or is_final(vmi):
+    if strategy == w.HALTED or vmi is None or is_final(vmi):
         raise Conflict(_NOT_RUNNING)
     return _request(vm, {"action": "Stop", "uid": uid_of(vmi)})
 
@@ -71,12 +69,11 @@ def to_restart(vm: Object, vmi: Object | None) -> Write:
     Raises:
         Conflict: nothing runs, or nothing may.
     """
-    if strategy_of(vm) == w.HALTED:
-        raise Conflict("Halted does not support manual restart requests")
-    if vmi is None or is_going(vmi):
+    strategy = strategy_of(vm)
+    if strategy in {w.HALTED, w.ONCE}:
+        raise Conflict(f"{strategy} does not support manual restart requests")
+    if vmi is None:
         raise Conflict(_NOT_RUNNING)
-    if items(vm, "status", "stateChangeRequests"):
-        raise Conflict("unable to complete request: stop/start already underway")
     return _request(vm, {"action": "Stop", "uid": uid_of(vmi)}, {"action": "Start"})
 
 
@@ -128,8 +125,14 @@ def _set_strategy(vm: Object, strategy: str) -> Write:
 
 
 def _request(vm: Object, *requests: Object) -> Write:
-    """Ask the controller; a request makes it forget failed starts (KubeVirt observed 34)."""
+    """Ask the controller; a request makes it forget failed starts (KubeVirt observed 34).
+
+    Raises:
+        Conflict: another request is not met yet, and this one is not to stop.
+    """
     status = status_of(vm)
+    if status.get("stateChangeRequests") and [each["action"] for each in requests] != ["Stop"]:
+        raise Conflict("unable to complete request: stop/start already underway")
     if not status:
         patch = [{"op": "add", "path": "/status", "value": {"stateChangeRequests": list(requests)}}]
         return Write(tuple(patch), "status")

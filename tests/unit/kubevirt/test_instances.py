@@ -176,9 +176,11 @@ REFUSED = {"reason": "OutOfnvidia.com/GPU", "message": "Pod was rejected"}
 def test_without_its_pod_an_instance_fails_whatever_took_it(
     phase: str, pods: list[Object], want: str, ready: tuple[str, str, str]
 ) -> None:
-    got = told(seen(instance(phase=phase), *pods))
+    sight = seen(instance(phase=phase), *pods)
+    got = told(sight)
     assert got["status"]["phase"] == want
     assert conditions(got)["Ready"] == ready
+    assert (instances.act(sight).create is not None) == (phase == "Pending")
 
 
 def test_an_instance_that_failed_keeps_its_pod_in_the_list_and_gets_no_other() -> None:
@@ -256,6 +258,20 @@ def test_a_stranger_that_poses_as_its_launcher_becomes_its_pod_and_is_listed() -
     (unpaused,) = instances.pod_patches(got, sight.pod, NOW)
     assert unpaused.subresource == "status"
     assert conditions(told(seen(got, own)))["PodScheduled"] == GATED, "all is as before after it"
+
+
+def test_while_it_moves_its_pod_is_the_one_on_its_node_though_the_other_is_newer() -> None:
+    """KubeVirt observed 43 and 44."""
+    source = launcher(phase="Running", node="gpu-a", created="2026-03-01T11:00:00Z")
+    target = launcher("target", phase="Failed", node="gpu-b")
+    sight = seen(instance(phase="Running", status={"nodeName": "gpu-a"}), source, target)
+    assert sight.pod == source
+    got = told(sight)
+    assert got["status"]["phase"] == "Running"
+    assert set(got["status"]["activePods"]) == {
+        "uid-of-virt-launcher-train-abcde",
+        "uid-of-target",
+    }
 
 
 class TestWritesToPods:

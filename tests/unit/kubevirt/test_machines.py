@@ -217,6 +217,10 @@ class TestRequests:
         other = instance("other", phase="Scheduling")
         assert not act(vm, other).stop
 
+    def test_a_machine_that_runs_once_heeds_no_request(self) -> None:
+        vm = machine("Once", status={"stateChangeRequests": list(self.STOP)})
+        assert act(vm, instance(phase="Scheduling")) == Act()
+
     def test_halted_ends_whatever_runs(self) -> None:
         """KubeVirt observed 33: no failed start is counted."""
         vm = machine("Halted", status={"runStrategy": "Always"})
@@ -254,6 +258,16 @@ class TestRequests:
             vm = machine(strategy, status=status)
             assert act(vm).start is not None
             assert "stateChangeRequests" not in told(vm, instance(phase="Pending"))["status"]
+
+    def test_a_start_request_is_not_met_by_an_instance_that_ended(self) -> None:
+        """KubeVirt observed 27: RerunOnFailure asks while the failed one is still there."""
+        status = {"stateChangeRequests": [{"action": "Start"}], "runStrategy": "RerunOnFailure"}
+        vm = machine("RerunOnFailure", status=status)
+        for ended in (
+            instance(phase="Failed"),
+            instance(phase="Scheduling", deletionTimestamp=MOMENT),
+        ):
+            assert told(vm, ended)["status"]["stateChangeRequests"] == [{"action": "Start"}]
 
     def test_a_start_request_of_a_halted_machine_makes_it_run_always(self) -> None:
         vm = machine("Halted", status={"stateChangeRequests": [{"action": "Start"}]})

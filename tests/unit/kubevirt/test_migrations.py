@@ -125,6 +125,13 @@ def test_from_its_pod_on_it_goes_through_its_phases() -> None:
     ]
 
 
+def test_what_the_instance_says_of_an_earlier_migration_is_not_about_this_one() -> None:
+    earlier = migrating(TOLD | {"migrationUid": "uid-of-earlier", "completed": True})
+    sight = Sight(migration("Scheduled"), earlier, SOURCE, None, target("Running"))
+    assert phase(sight) == "Scheduled"
+    assert migrations.act(sight, NOW).patch[-1]["op"] == "replace"
+
+
 def test_once_the_target_runs_the_instance_is_told_where_it_goes() -> None:
     sight = Sight(migration("Scheduled"), RUNNING, SOURCE, None, target("Running"))
     assert migrations.act(sight, NOW).patch == (

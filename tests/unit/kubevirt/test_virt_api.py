@@ -41,7 +41,8 @@ def test_a_status_that_somebody_else_writes_is_taken_back_without_a_word() -> No
     }
     assert VIRT_API.mutate_instance(request(new, old, CONTROLLER)) == {"allowed": True}
     elsewhere = CONTROLLER.replace("kubevirt:", "cozy-kubevirt:", 1)
-    assert "patch" in VIRT_API.mutate_instance(request(new, old, elsewhere))
+    for other in (elsewhere, "kubevirt-controller"):
+        assert "patch" in VIRT_API.mutate_instance(request(new, old, other))
 
 
 def test_only_kubevirt_may_change_a_spec_or_its_own_labels() -> None:
@@ -138,6 +139,27 @@ class TestPower:
             {"action": "Stop", "uid": "uid-of-train"},
             {"action": "Start"},
         ]
+
+    def test_a_machine_that_runs_once_is_halted_too_and_cannot_be_restarted(self) -> None:
+        vmi = instance(phase="Running")
+        assert power.to_stop(machine("Once"), vmi).patch[-1]["value"] == "Halted"
+        with pytest.raises(power.Conflict, match="Once does not support manual restart"):
+            power.to_restart(machine("Once"), vmi)
+
+    def test_what_ended_is_deleted_before_a_start_but_a_rerun_starts_itself(self) -> None:
+        status = {"created": True}
+        ended = power.to_start(machine("Manual", status=status), instance(phase="Failed"))
+        actions = [each["action"] for each in ended.patch[0]["value"]]
+        assert actions == ["Stop", "Start"]
+        with pytest.raises(power.Conflict, match="starting VM from failed state"):
+            power.to_start(machine("RerunOnFailure"), instance(phase="Failed"))
+
+    def test_a_stop_replaces_a_request_that_is_not_met_and_others_are_refused(self) -> None:
+        vm = machine("Manual", status={"stateChangeRequests": [{"action": "Start"}]})
+        stop = power.to_stop(vm, instance(phase="Running"))
+        assert stop.patch[-1]["op"] == "replace"
+        with pytest.raises(power.Conflict, match="already underway"):
+            power.to_start(vm, None)
 
     def test_what_cannot_be_done_is_a_conflict(self) -> None:
         """KubeVirt observed 36: also while it stops."""
