@@ -190,7 +190,8 @@ class ClusterState:
             return
         old, new = named(before, _resource_name), named(gpu_class, _resource_name)
         self._classes_by_resource.move(name, old, new)
-        dirty.summed.add(name)
+        if before is None or gpu_class is None or _summed_by(before) != _summed_by(gpu_class):
+            dirty.summed.add(name)
         dirty.classes.add(name)
         if old != new:
             for resource in old | new:
@@ -322,6 +323,11 @@ class ClusterState:
             takes_pods = takes_new_pods(self.nodes[node_name], gpu_class.tolerations)
             capacity = on_node(stock, takes_pods=takes_pods)
         return self._sums.setdefault(class_name, Sum()).put(node_name, capacity)
+
+
+def _summed_by(gpu_class: GpuClass) -> tuple[object, ...]:
+    """What decides which nodes' units are a class's, and which of them are free."""
+    return (gpu_class.resource_name, gpu_class.tolerations)
 
 
 def _resource_name(gpu_class: GpuClass) -> str:
