@@ -22,7 +22,7 @@ NODES = (500, 5000, 20_000)
 CLASSES = (1, 50, 500)
 RATIO_MAX = 2.0
 VIEWS = 10
-CHANGES = 200
+CHANGES = 100
 
 Kind = Callable[[World, Random], tuple[Change, Change]]
 """A change and what undoes it."""

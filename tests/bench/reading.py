@@ -12,6 +12,7 @@ import gc
 import resource
 import sys
 import time
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,7 +71,7 @@ class Follower:
     views: Views | None = None
     waiting: list[float] = field(default_factory=list)
     """When each change was sent that came in since; those included that change nothing for us."""
-    lags: list[float] = field(default_factory=list)
+    lags: array[float] = field(default_factory=lambda: array("d"))
     touched: list[Touched] = field(default_factory=list)
     read: int = 0
     """How many options were read again."""
@@ -104,7 +105,7 @@ class Follower:
             touched, self.touched = self.touched, []
             self.read += self.views.refresh(self.state, touched)
             now = time.monotonic()
-            self.lags += [now - sent for sent in waiting]
+            self.lags.extend(now - sent for sent in waiting)
             self._progress.set()
 
     async def has_read(self, count: int) -> None:

@@ -153,8 +153,8 @@ async def _watch(request: web.Request, dumped: Dumped) -> web.StreamResponse:
     version = int(request.query["resourceVersion"])
     response = web.StreamResponse()
     response.content_type = "application/json"
-    await response.prepare(request)
     try:
+        await response.prepare(request)
         async with asyncio.timeout(float(request.query["timeoutSeconds"])):
             while True:
                 lines = await dumped.events(version)
