@@ -26,6 +26,7 @@ from apiserver.app import Services, make_app
 from apiserver.authentication import Authenticator
 from apiserver.authorization import Authorizer
 from apiserver.catalog import Catalog, StateSource
+from apiserver.entry import freshness
 from apiserver.flow import Lifecycle, Stage, WatchLimit
 from apiserver.listener import bind, listening
 from apiserver.metrics import Metrics
@@ -33,8 +34,7 @@ from apiserver.options import Options
 from apiserver.reviews import KubernetesReviews
 from apiserver.serving import CertificateError, Tls
 from apiserver.trust import TrustSource
-from apiserver.views import freshness
-from apiserver.watch import Versions
+from apiserver.versions import Versions
 from shared.core.cluster import ClusterState
 from shared.core.model import Change
 from shared.fields import Json, mapping, text

@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
-from apiserver.views import Entry, OptionSource, View, freshness, instant
-from apiserver.watch import QUEUE_MAX, Change, Subscription, Versions
+from apiserver.entry import Entry, freshness
+from apiserver.versions import Versions, instant
+from apiserver.views import OptionSource, View
+from apiserver.watch import QUEUE_MAX, Change, Subscription
 from shared.core.tenants import is_tenant, is_within
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Final
 
 from apiserver.requestinfo import RequestInfo, is_true
 from apiserver.selectors import EVERYTHING, FIELD_NAME, Selector, selector
-from apiserver.watch import parse_version
+from apiserver.versions import parse_version
 from shared.errors import BadRequest, Cause, Expired, Invalid, Subject
 
 EXACT: Final = "Exact"

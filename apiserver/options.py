@@ -23,13 +23,14 @@ from apiserver.listoptions import ListOptions, check_name, list_options
 from apiserver.negotiation import Accepted, Endpoint, accepted
 from apiserver.requestinfo import RequestInfo
 from apiserver.responses import api_response
-from apiserver.watch import VERSIONS_PER_SECOND, Kind, Subscription, parse_version
+from apiserver.versions import VERSIONS_PER_SECOND, parse_version
+from apiserver.watch import Kind, Subscription
 from shared.errors import Expired, MethodNotAllowed, NotFound, Subject, TimedOut, Unavailable
 from shared.vocabulary import CATALOG_GROUP, CATALOG_GROUP_VERSION, RESOURCE_OPTIONS
 
 if TYPE_CHECKING:
     from apiserver.catalog import Catalog
-    from apiserver.views import Entry
+    from apiserver.entry import Entry
 
 FUTURE_SECONDS_MAX: Final = 3.0
 """How far ahead of us a version may be for us to wait for it; clocks of replicas differ."""

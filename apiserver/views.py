@@ -9,23 +9,18 @@ time of that version, so that time alone changes nothing.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 from pydantic import ValidationError
 
-from apiserver.forms import Encoded, encode
-from apiserver.watch import VERSIONS_PER_SECOND, Change, Versions
-from shared.api.conditions import Condition, ConditionType
-from shared.core.terms import Truth
+from apiserver.entry import Entry
+from apiserver.versions import Versions
+from apiserver.watch import Change
+from shared.api.conditions import Condition
 from shared.errors import Expired
-from shared.reasons import Reason
 
 if TYPE_CHECKING:
-    from apiserver.selectors import Selector
     from shared.core.options import Option
 
 log = structlog.get_logger(__name__)
@@ -52,51 +47,6 @@ class OptionSource(Protocol):
     def is_within(self, namespace: str, top: str) -> bool:
         """Whether a namespace is `top` or below it; may say yes too often."""
         ...
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One option at one version.
-
-    `created` is the version under which it came, `labelled` the one at which its labels last
-    changed, `since` the one at which Selectable got its status.
-    """
-
-    option: Option
-    version: int
-    created: int
-    labelled: int
-    since: int
-    fresh: Condition
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-        return self.option.namespace
-
-    @property
-    def name(self) -> str:
-        """Its name: that of the class."""
-        return self.option.gpu_class.name
-
-    @cached_property
-    def encoded(self) -> Encoded:
-        """Its bytes, made when first asked for."""
-        return encode(
-            self.option,
-            version=self.version,
-            observed_time=_rfc3339(instant(self.version)),
-            since=_rfc3339(instant(self.since)),
-            fresh=self.fresh,
-        )
-
-    def matches(self, selector: Selector) -> bool:
-        """Whether a selector means it."""
-        return selector.matches(self.namespace, self.name, self.option.gpu_class.labels)
-
-    def at(self, version: int) -> Entry:
-        """The same content under another version."""
-        return replace(self, version=version)
 
 
 class View:
@@ -224,23 +174,3 @@ def _can_be_served(entry: Entry) -> bool:
             fields=[".".join(map(str, each["loc"])) for each in error.errors()],
         )
         return False
-
-
-def freshness(lag: str | None, since: datetime) -> Condition:
-    """The condition Fresh: True, or False with what lags."""
-    return Condition(
-        type=ConditionType.FRESH,
-        status=Truth.TRUE if lag is None else Truth.FALSE,
-        last_transition_time=_rfc3339(since),
-        reason=Reason.AVAILABLE if lag is None else Reason.INPUTS_UNREADABLE,
-        message=lag or "",
-    )
-
-
-def instant(version: int) -> datetime:
-    """The point in time that a version stands for, in whole seconds."""
-    return datetime.fromtimestamp(version // VERSIONS_PER_SECOND, UTC)
-
-
-def _rfc3339(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

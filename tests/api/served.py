@@ -33,7 +33,7 @@ from apiserver.metrics import Metrics
 from apiserver.options import Options
 from apiserver.serving import Tls
 from apiserver.trust import TrustSource
-from apiserver.watch import Versions
+from apiserver.versions import Versions
 from shared.core.cluster import Touched
 from shared.errors import Unavailable
 from shared.observability.health import PING, Check

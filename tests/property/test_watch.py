@@ -12,9 +12,10 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from apiserver.catalog import Catalog
+from apiserver.entry import Entry
 from apiserver.selectors import Selector, selector
-from apiserver.views import Entry
-from apiserver.watch import Kind, Subscription, Versions
+from apiserver.versions import Versions
+from apiserver.watch import Kind, Subscription
 from shared.core.cluster import Touched
 from shared.errors import Expired
 from tests.api.source import Table, a_class

@@ -7,9 +7,10 @@ import orjson
 import pytest
 
 from apiserver.catalog import COALESCE_SECONDS, IDLE_SECONDS, Catalog
+from apiserver.entry import freshness
 from apiserver.selectors import EVERYTHING, Selector, selector
-from apiserver.views import freshness
-from apiserver.watch import Subscription, Versions
+from apiserver.versions import Versions
+from apiserver.watch import Subscription
 from shared.core.cluster import Touched
 from shared.errors import Expired
 from tests.api.pki import NOW

@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
+from apiserver.entry import Entry, freshness
 from apiserver.forms import PLAIN, Encoded, Form, Include, Shape, bookmark, event, many, one
-from apiserver.views import Entry, freshness
 from tests.api.pki import NOW
 from tests.api.served import Json
 from tests.api.source import Table, a_class

@@ -5,7 +5,7 @@ import pytest
 from apiserver.listoptions import ListOptions, check_name, list_options
 from apiserver.requestinfo import RequestInfo
 from apiserver.selectors import selector
-from apiserver.watch import parse_version
+from apiserver.versions import parse_version
 from shared.errors import BadRequest, Expired, Invalid
 
 NOT_OLDER = {"resourceVersionMatch": "NotOlderThan"}

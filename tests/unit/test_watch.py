@@ -2,10 +2,11 @@
 
 import re
 
+from apiserver.entry import Entry, freshness
 from apiserver.options import Bookmarks
 from apiserver.selectors import EVERYTHING, Selector, selector
-from apiserver.views import Entry, freshness
-from apiserver.watch import Change, Kind, Subscription, Versions, seen
+from apiserver.versions import Versions
+from apiserver.watch import Change, Kind, Subscription, seen
 from tests.api.pki import NOW
 from tests.api.source import Table, a_class
 
