@@ -40,7 +40,7 @@ from shared.core.model import Change
 from shared.fields import Json, mapping, text
 from shared.kube.collections import CLUSTER, config_map
 from shared.kube.connect import Connection
-from shared.kube.credentials import CredentialsError, InCluster, Kubeconfig
+from shared.kube.credentials import CredentialsError, InCluster, Source
 from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
 from shared.kube.reflector import Standing
@@ -261,12 +261,9 @@ async def serve(settings: ApiServerSettings) -> None:
     not ready any more; serve on for the delay; accept nothing new; watches end; what is in
     flight ends; last of all the readers of the cluster.
     """
-    source = (
-        Kubeconfig(settings.kubeconfig, settings.context) if settings.kubeconfig else InCluster()
-    )
     user_agent = f"{PROGRAM}/{metadata.version(DISTRIBUTION)}"
     async with (
-        Connection(source, clock=time.monotonic, user_agent=user_agent) as connection,
+        Connection(_source(settings), clock=time.monotonic, user_agent=user_agent) as connection,
         asyncio.TaskGroup() as tasks,
     ):
         process = Process(settings, connection)
@@ -296,6 +293,16 @@ def main() -> None:
             runner.run(serve(settings))
     except* (BadSettings, CertificateError, CredentialsError, OSError) as errors:
         sys.exit("\n".join(f"{PROGRAM}: {error}" for error in errors.exceptions))
+
+
+def _source(settings: ApiServerSettings) -> Source:
+    """Where credentials come from: a kubeconfig where one is named, else the pod's account."""
+    if settings.kubeconfig is None:
+        return InCluster()
+    # Only here: what reads a kubeconfig is large, and a pod has none.
+    from shared.kube.kubeconfig import Kubeconfig
+
+    return Kubeconfig(settings.kubeconfig, settings.context)
 
 
 def _wall() -> float:

@@ -144,26 +144,3 @@ class InCluster:
     @override
     def __str__(self) -> str:
         return "service account"
-
-
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
-    """A kubeconfig file; `context` is the current one unless named."""
-
-    path: Path
-    context: str | None = None
-
-    async def read(self) -> Credentials:
-        """Read the file and the files that it names.
-
-        Raises:
-            CredentialsError: the file or what it names is missing or wrong.
-        """
-        # Only here: the library weighs 38 MiB, and in a cluster nobody needs it.
-        from shared.kube.kubeconfig import read
-
-        return await read(self.path, self.context)
-
-    @override
-    def __str__(self) -> str:
-        return f"kubeconfig {self.path}"

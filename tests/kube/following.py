@@ -16,8 +16,9 @@ import orjson
 from shared.core.model import Change, Gone, Object, Put
 from shared.kube.collections import Collection
 from shared.kube.connect import Connection
-from shared.kube.credentials import Credentials, Kubeconfig, Source
+from shared.kube.credentials import Credentials, Source
 from shared.kube.informer import Informer
+from shared.kube.kubeconfig import Kubeconfig
 from shared.kube.pace import Pace
 from shared.kube.reflector import Report
 from tests.cluster.access import ADMIN, Access, User

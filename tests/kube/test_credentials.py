@@ -11,7 +11,8 @@ from aiohttp import web
 
 from shared.errors import Unavailable
 from shared.kube.connect import REREAD_SECONDS, Connection
-from shared.kube.credentials import CredentialsError, InCluster, Kubeconfig, Source
+from shared.kube.credentials import CredentialsError, InCluster, Source
+from shared.kube.kubeconfig import Kubeconfig
 from tests.cluster.keys import Authority, Pair
 from tests.cluster.plane import system_clock
 from tests.kube.local import HOST, Ticks, http_server
