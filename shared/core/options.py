@@ -13,7 +13,7 @@ from shared.core.capacity import Capacity
 from shared.core.model import Disclosure, GpuClass, Lifecycle
 from shared.core.terms import BudgetState, Grant, Level, LimitingLevel, Truth
 from shared.reasons import PRECEDENCE, Figures, Reason, explain
-from shared.vocabulary import INT32_MAX, LIMIT_UNITS, RESOURCE_QUOTAS
+from shared.vocabulary import INT32_MAX, LIMIT_UNITS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,10 @@ class Facts:
     enabled: bool
     offered: bool
     unreadable: frozenset[str] = frozenset()
+
+    def can_tell(self, inputs: frozenset[str]) -> bool:
+        """Whether a figure that rests on these collections is known."""
+        return not (inputs & self.unreadable)
 
     @property
     def discloses(self) -> bool:
@@ -163,6 +167,25 @@ BOUNDS: tuple[tuple[Reason, Bound], ...] = (
 )
 """Every limit, in the order of precedence (rule 3.4)."""
 
+_HOLDERS = {"pods", RESOURCE_CLAIMS, "virtualmachineinstances"}
+STOCK_INPUTS = frozenset({"nodes", *_HOLDERS})
+"""Collections from which the stock follows."""
+
+BUDGET_INPUTS = frozenset({RESOURCE_QUOTAS, "namespaces", *_HOLDERS})
+"""Collections from which budgets follow."""
+
+INPUTS: dict[Reason, frozenset[str]] = {
+    Reason.NOT_PERMITTED: frozenset({"kubevirts"}),
+    Reason.NOT_ENTITLED: frozenset({"namespaces"}),
+    Reason.BUDGET_EXCEEDED: BUDGET_INPUTS,
+    Reason.NO_CAPACITY: STOCK_INPUTS,
+    Reason.SET_DOES_NOT_FIT_ONE_NODE: STOCK_INPUTS,
+}
+"""What a limit rests on; without it the limit is not known. The others rest on the class and on
+the settings, whose last good state stays in force."""
+
+_ALL_INPUTS = frozenset[str]().union(*INPUTS.values())
+
 
 def option(facts: Facts, bounds: Sequence[tuple[Reason, Bound]] = BOUNDS) -> Option:
     """Work out the option of a class for a tenant.
@@ -170,7 +193,11 @@ def option(facts: Facts, bounds: Sequence[tuple[Reason, Bound]] = BOUNDS) -> Opt
     The smallest bound is what may be ordered, and all that equal it limit. With inputs that
     cannot be read only a certain 0 is stated; everything else is unknown.
     """
-    limits = {reason: units for reason, bound in bounds if (units := bound(facts)) is not None}
+    limits = {
+        reason: units
+        for reason, bound in bounds
+        if facts.can_tell(INPUTS.get(reason, frozenset())) and (units := bound(facts)) is not None
+    }
     units = min(limits.values())
     limited_by = tuple(
         sorted(
@@ -178,7 +205,7 @@ def option(facts: Facts, bounds: Sequence[tuple[Reason, Bound]] = BOUNDS) -> Opt
             key=lambda reason: PRECEDENCE[reason],
         )
     )
-    if facts.unreadable and units > 0:
+    if units > 0 and not facts.can_tell(_ALL_INPUTS):
         selectable, reason = Truth.UNKNOWN, Reason.INPUTS_UNREADABLE
         limited_by = (reason,)
     elif units > 0:
@@ -219,6 +246,8 @@ def level(free: int, total: int) -> Level:
 
 def availability(facts: Facts) -> Availability:
     """The stock as the class discloses it: figures, a level, or nothing."""
+    if not facts.can_tell(STOCK_INPUTS):
+        return Availability(level=Level.UNKNOWN)
     stock = facts.capacity
     step = level(stock.free, stock.total)
     match facts.gpu_class.disclosure:
@@ -238,7 +267,7 @@ def availability(facts: Facts) -> Availability:
 
 def budget_of(facts: Facts) -> Budget:
     """The tenant's budget: always shown, but for what an ancestor's figures would tell."""
-    if RESOURCE_QUOTAS in facts.unreadable:
+    if not facts.can_tell(BUDGET_INPUTS):
         return Budget(BudgetState.UNKNOWN)
     remaining = facts.remaining
     if remaining is None:
@@ -272,11 +301,12 @@ def opening(selectable: Truth, orderable: int | None) -> str:
 
 def figures(facts: Facts, asked: int | None = None) -> Figures:
     """The numbers that a message may quote to this tenant: no stock that is not disclosed."""
-    remaining = facts.remaining
+    remaining = facts.remaining if facts.can_tell(BUDGET_INPUTS) else None
+    tells = facts.discloses and facts.can_tell(STOCK_INPUTS)
     return Figures(
         asked=asked,
-        free=shown(facts.capacity.free) if facts.discloses else None,
-        largest=shown(facts.capacity.largest_set) if facts.discloses else None,
+        free=shown(facts.capacity.free) if tells else None,
+        largest=shown(facts.capacity.largest_set) if tells else None,
         remaining=None if remaining is None else shown(remaining.units),
         max_count=facts.gpu_class.max_count,
         limit=LIMIT_UNITS,

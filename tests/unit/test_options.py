@@ -209,3 +209,50 @@ def test_with_unreadable_inputs_the_answer_is_unknown_unless_it_is_surely_none()
 def test_a_figure_larger_than_an_int32_shows_as_the_largest() -> None:
     facts = replace(ALL_WELL, remaining=left(10**12))
     assert option(facts).budget.remaining == 2_147_483_647
+
+
+PODS = frozenset({"pods"})
+
+
+def test_figures_that_rest_on_an_unreadable_collection_are_not_told() -> None:
+    got = option(replace(ALL_WELL, remaining=left(2), unreadable=PODS))
+    assert (got.availability.level, got.availability.free) == (Level.UNKNOWN, None)
+    assert got.availability.largest_set is None
+    assert got.budget.state is BudgetState.UNKNOWN
+    assert got.message == "not known: the cluster cannot be read fully at the moment"
+
+
+def test_no_capacity_is_not_certain_while_pods_cannot_be_read() -> None:
+    full = replace(ALL_WELL, capacity=Capacity(total=4, bound=4))
+    assert option(full).selectable is Truth.FALSE
+    assert option(replace(full, unreadable=PODS)).selectable is Truth.UNKNOWN
+
+
+def test_a_collection_on_which_no_figure_rests_makes_nothing_unknown() -> None:
+    migrations = frozenset({"virtualmachineinstancemigrations"})
+    got = option(replace(ALL_WELL, unreadable=migrations))
+    assert (got.selectable, got.orderable) == (Truth.TRUE, 9)
+
+
+@pytest.mark.parametrize(
+    ("collection", "reason"),
+    [
+        ("kubevirts", Reason.NOT_PERMITTED),
+        ("namespaces", Reason.NOT_ENTITLED),
+        ("resourcequotas", Reason.BUDGET_EXCEEDED),
+        ("gpuclaims", Reason.NO_CAPACITY),
+        ("nodes", Reason.NO_CAPACITY),
+        ("virtualmachineinstances", Reason.NO_CAPACITY),
+    ],
+)
+def test_a_limit_of_zero_is_only_certain_with_what_it_rests_on(
+    collection: str, reason: Reason
+) -> None:
+    facts, _ = ALONE[reason]
+    if reason is Reason.BUDGET_EXCEEDED:
+        facts = replace(facts, remaining=left(0))
+    if reason is Reason.NO_CAPACITY:
+        facts = replace(facts, capacity=Capacity(total=4, bound=4))
+    assert option(facts).limited_by == (reason,)
+    got = option(replace(facts, unreadable=frozenset({collection})))
+    assert (got.selectable, got.limited_by) == (Truth.UNKNOWN, (Reason.INPUTS_UNREADABLE,))
