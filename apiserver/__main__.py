@@ -22,6 +22,8 @@ import structlog
 import uvloop
 from pydantic import Field
 
+from admission.reads import Known, KubernetesReader
+from admission.routes import Figures, Webhooks
 from apiserver.app import Services, make_app
 from apiserver.authentication import Authenticator
 from apiserver.authorization import Authorizer
@@ -29,7 +31,7 @@ from apiserver.catalog import Catalog, StateSource
 from apiserver.entry import freshness
 from apiserver.flow import Lifecycle, Stage, WatchLimit
 from apiserver.listener import bind, listening
-from apiserver.metrics import Metrics
+from apiserver.metrics import PREFIX, Metrics
 from apiserver.options import Options
 from apiserver.reviews import KubernetesReviews
 from apiserver.serving import CertificateError, Tls
@@ -125,6 +127,18 @@ class Process:
         self._trusted.follow(
             config_map(TRUST_NAMESPACE, TRUST_NAME), _TrustSink(self._trust, self.tls)
         )
+        metrics = Metrics(
+            monotonic=time.monotonic,
+            watchers=lambda: self.catalog.watchers,
+            trust_problem=lambda: self._trust.problem,
+            inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],
+        )
+        known = Known(self._state, self._informer.ages, lambda: followed.in_force)
+        webhooks = Webhooks(
+            KubernetesReader(connection, known),
+            Figures(PREFIX, metrics.registry),
+            monotonic=time.monotonic,
+        )
         reviews = KubernetesReviews(connection)
         version = metadata.version(DISTRIBUTION)
         self.app = make_app(
@@ -156,13 +170,9 @@ class Process:
                         Check("shutdown", self._leaving),
                     ],
                 },
-                metrics=Metrics(
-                    monotonic=time.monotonic,
-                    watchers=lambda: self.catalog.watchers,
-                    trust_problem=lambda: self._trust.problem,
-                    inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],
-                ),
+                metrics=metrics,
                 package_version=version,
+                admission=webhooks.routes(),
             )
         )
 

@@ -2,7 +2,8 @@
 
     errors become Status → what is it about → ready? → deadline → who → may it → handler
 
-in this order, so that 401 comes before 403 and both before 404, 405 and 406 (rule 5.1).
+in this order, so that 401 comes before 403 and both before 404, 405 and 406 (rule 5.1). Calls of
+webhooks leave this way early: kube-apiserver makes them as nobody.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from shared.errors import (
     from_status,
 )
 from shared.observability.health import Check
+from shared.vocabulary import WEBHOOK_PREFIX
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +59,7 @@ class Services:
     health: Mapping[str, Sequence[Check]]
     metrics: Metrics
     package_version: str
+    admission: Sequence[web.RouteDef] = ()
 
 
 def make_app(services: Services) -> web.Application:
@@ -67,6 +70,7 @@ def make_app(services: Services) -> web.Application:
             connections,
             closing(services.lifecycle),
             errors,
+            webhooks,
             describe,
             readiness(services.trust),
             deadline(),
@@ -77,11 +81,28 @@ def make_app(services: Services) -> web.Application:
     )
     app.on_response_prepare.append(_finish_headers)
     app.add_routes(services.options.routes())
+    app.add_routes(services.admission)
     app.add_routes(discovery.routes(services.package_version))
     app.add_routes(openapi.routes())
     app.add_routes(health.routes(services.health))
     app.add_routes([web.get("/metrics", services.metrics.expose)])
     return app
+
+
+@web.middleware
+async def webhooks(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer calls of webhooks apart from all others.
+
+    They come without a certificate, so nobody is asked for and no header says who calls. None is
+    told to come back later: the API server would, with the user waiting, until its own timeout.
+    """
+    if not request.path.startswith(WEBHOOK_PREFIX):
+        return await handler(request)
+    try:
+        return await request.match_info.handler(request)
+    except ApiError as error:
+        error.retry_after = None
+        raise
 
 
 @web.middleware

@@ -88,6 +88,25 @@ NAMESPACE: Final = "cozy-gpu"
 SETTINGS_NAME: Final = "gpu-settings"
 """ConfigMap with the settings, in our namespace. Written by the hoster."""
 
+WEBHOOK_PREFIX: Final = "/admission/"
+"""Begin of the paths that the API server's admission calls, as the webhook configurations name
+them."""
+
+WEBHOOK_VMIS: Final = f"{WEBHOOK_PREFIX}vmis"
+"""A VM instance when it is made: refused, or given its GPUs."""
+
+WEBHOOK_VMIS_FINAL: Final = f"{WEBHOOK_PREFIX}vmis-final"
+"""The same once more, after all webhooks that change it."""
+
+WEBHOOK_PODS: Final = f"{WEBHOOK_PREFIX}pods"
+"""A pod when it is made."""
+
+WEBHOOK_CLAIMS: Final = f"{WEBHOOK_PREFIX}gpuclaims"
+"""An order."""
+
+WEBHOOK_CLASSES: Final = f"{WEBHOOK_PREFIX}gpuclasses"
+"""A class when it is made or changed."""
+
 SERVICE_APISERVER: Final = "gpu-apiserver"
 """Service of the catalog and the webhooks, in our namespace."""
 

@@ -32,6 +32,15 @@ SERVICE_HOST = f"{vocabulary.SERVICE_APISERVER}.{vocabulary.NAMESPACE}.svc"
 
 API_SERVICE = f"{vocabulary.VERSION}.{vocabulary.CATALOG_GROUP}"
 OUR_CA = "gpu-ca"
+WEBHOOKS = {
+    "MutatingWebhookConfiguration": ("vmis.gpu.cozystack.io", "pods.gpu.cozystack.io"),
+    "ValidatingWebhookConfiguration": (
+        "vmis.gpu.cozystack.io",
+        "gpuclaims.gpu.cozystack.io",
+        "gpuclasses.gpu.cozystack.io",
+    ),
+}
+"""The webhooks of our configurations, each of which needs the port and the authority."""
 
 
 class Catalog:
@@ -89,6 +98,22 @@ class Catalog:
         await self._apply(
             self._kustomization("apiservice", resources=["apiservice"], patches=[patch])
         )
+
+    async def apply_webhooks(self) -> None:
+        """Step three: admission, once the process answers. `enforced` tells when it has begun."""
+        authority = base64.b64encode(self.authority.read_bytes()).decode()
+        patches: list[Object] = []
+        for kind, names in WEBHOOKS.items():
+            client = {"caBundle": authority, "service": {"port": self.component.port}}
+            patches.append(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": kind,
+                    "metadata": {"name": vocabulary.GROUP},
+                    "webhooks": [{"name": name, "clientConfig": client} for name in names],
+                }
+            )
+        await self._apply(self._kustomization("webhooks", resources=["webhooks"], patches=patches))
 
     async def wait_until_available(self) -> None:
         """Wait until kube-apiserver reaches our server, and names it to whoever asks."""

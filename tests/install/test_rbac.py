@@ -258,6 +258,7 @@ async def test_the_server_reads_what_it_needs_and_asks_who_may_and_that_is_all(
     settings = {("", "configmaps", verb, (words.SETTINGS_NAME,)) for verb in READ}
     want = everybodys | asks | settings
     want |= {(group, resource, verb, ()) for (group, resource), verb in product(reads, READ)}
+    want |= {("kubevirt.io", "virtualmachines", "get", ())}
     assert granted == want
 
 

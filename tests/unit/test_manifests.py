@@ -86,6 +86,7 @@ def test_the_server_reads_what_the_rules_need_and_writes_nothing() -> None:
             "virtualmachineinstances",
             "virtualmachineinstancemigrations",
         )
+        | {("kubevirt.io", "virtualmachines", "get")}
     )
 
 

@@ -1,0 +1,402 @@
+"""Inputs of decisions, read from the API server: all at once, fresh, and with a deadline.
+
+Reviews that come at once share a read, but never one that began before they came: what a
+caller has just written must be seen. A read that fails is told by name in the inputs, and what
+depends on it is refused; its cause goes to the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, TypeVar
+
+import orjson
+import structlog
+
+from admission.inputs import (
+    ClassInputs,
+    ClassNeeds,
+    FinalInputs,
+    Hoster,
+    OrderInputs,
+    OrderNeeds,
+    PodInputs,
+    PodNeeds,
+    Unread,
+    View,
+    VmiInputs,
+    VmiNeeds,
+    rivals,
+)
+from shared import vocabulary as v
+from shared.core.cluster import ClusterState
+from shared.core.gpunames import kubevirt_in_force
+from shared.core.model import Attachment, Claim, GpuClass, KubeVirt, Migration, Namespace, Vm, Vmi
+from shared.core.tenants import Tenants, is_tenant
+from shared.errors import ApiError, BadRequest, Forbidden, NotFound, TimedOut, Unauthorized
+from shared.fields import Json, mapping, mappings
+from shared.kube import decode
+from shared.kube.paths import collection, item
+from shared.settings import GpuSettings, parse
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+READ_SECONDS: Final = 4.0
+"""How long one read may take. There are at most two rounds, each perhaps after some patience:
+together less than the webhooks' timeout of 10 seconds, so that the refusal is ours."""
+
+PATIENCE_SECONDS: Final = 0.5
+"""How long a read waits for the one before it, in order to be shared by more reviews."""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+V = TypeVar("V")
+
+
+class Asking(Protocol):
+    """The API server (`shared.kube.connect.Connection`)."""
+
+    async def request(self, method: str, path: str, *, timeout_seconds: float = 30.0) -> bytes:
+        """Send a request and return the body of its answer; raises ApiError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the process follows: the state that the catalog shows, its age, the last settings.
+
+    `ages` are the seconds since each collection was proven fresh, infinite before its first
+    list.
+    """
+
+    state: ClusterState
+    ages: Callable[[], Mapping[str, float]]
+    settings: Callable[[], GpuSettings]
+
+    def age(self) -> float:
+        """The age of the state: that of the oldest collection."""
+        return max(self.ages().values(), default=float("inf"))
+
+
+@dataclass(slots=True)
+class _Flight(Generic[V]):
+    """A read that has not ended: `answer` is what it brought, None where it was given up."""
+
+    landed: asyncio.Event = field(default_factory=asyncio.Event)
+    answer: V | None = None
+
+
+class Rounds(Generic[V]):
+    """Equal reads at once: who comes while one is under way gets the next, with all others."""
+
+    def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._patience = patience_seconds
+        self._under_way: dict[str, _Flight[V]] = {}
+        self._next: dict[str, _Flight[V]] = {}
+
+    async def get(self, key: str, read: Callable[[], Awaitable[V]]) -> V:
+        """What a read brings that begins now or later; `read` raises nothing."""
+        while True:
+            flight = self._next.get(key)
+            if flight is None:
+                return await self._lead(key, read)
+            await flight.landed.wait()
+            if flight.answer is not None:
+                return flight.answer  # else its leader was cancelled: one of us leads
+
+    async def _lead(self, key: str, read: Callable[[], Awaitable[V]]) -> V:
+        flight = self._next[key] = _Flight[V]()
+        try:
+            before = self._under_way.get(key)
+            if before is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._patience):
+                        await before.landed.wait()
+            # From here on nobody joins any more.
+            del self._next[key]
+            self._under_way[key] = flight
+            flight.answer = await read()
+            return flight.answer
+        finally:
+            for table in (self._next, self._under_way):
+                if table.get(key) is flight:
+                    del table[key]
+            flight.landed.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T_co]):
+    """What was read: `value` is what there is of it where it could not be."""
+
+    value: T_co
+    unread: Unread | None = None
+
+
+class KubernetesReader:
+    """Reads what decisions take (`admission.inputs.Reader`).
+
+    Args:
+        api: the API server.
+        known: what the process follows.
+    """
+
+    def __init__(self, api: Asking, known: Known) -> None:
+        self._api = api
+        self._known = known
+        self._rounds: Rounds[Answer[Json | None]] = Rounds()
+
+    async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
+        """Everything that a decision about a VMI takes."""
+        state, namespace = self._known.state, needs.namespace
+        seen = {
+            name: known.attached_to
+            for name in needs.claims
+            if (known := state.holders.claims.get((namespace, name))) and known.attached_to
+        }
+        async with asyncio.TaskGroup() as tasks:
+            hoster = tasks.create_task(self._hoster(namespace))
+            claims = [tasks.create_task(self._claim(namespace, name)) for name in needs.claims]
+            owner = tasks.create_task(self._vm(namespace, needs.owner))
+            holders = {
+                holder: tasks.create_task(self._present(namespace, holder))
+                for holder in set(seen.values())
+            }
+        found_claims = [claim for task in claims if (claim := task.result().value) is not None]
+        named = {claim.name: claim for claim in found_claims}
+        attached = {claim.attached_to for claim in named.values() if claim.attached_to}
+        async with asyncio.TaskGroup() as tasks:  # only what we had not heard of
+            for holder in attached - holders.keys():
+                holders[holder] = tasks.create_task(self._present(namespace, holder))
+        present = {holder: holders[holder].result() for holder in attached}
+        found, unread = hoster.result()
+        return VmiInputs(
+            hoster=found,
+            claims=named,
+            present=frozenset(h.uid for h, answer in present.items() if answer.value),
+            rivals={name: rivals(state, namespace, name) for name in needs.claims},
+            owner=owner.result().value,
+            views=self._views(namespace, needs.classes) if found.by_scheduler else {},
+            unread=(
+                *unread,
+                *_unread(task.result() for task in claims),
+                *_unread([owner.result()]),
+                *_unread(present.values()),
+                *(self._unknown(_VMIS) if needs.claims else ()),
+            ),
+        )
+
+    async def for_final(self) -> FinalInputs:
+        """What the last look at a VMI takes; from memory."""
+        return FinalInputs.of(self._known.state)
+
+    async def for_pod(self, needs: PodNeeds) -> PodInputs:
+        """Everything that a decision about a pod takes."""
+        async with asyncio.TaskGroup() as tasks:
+            settings = tasks.create_task(self._settings())
+            classes = tasks.create_task(self._classes())
+            vmi = tasks.create_task(self._vmi(needs.namespace, needs.vmi))
+            migration = tasks.create_task(self._migration(needs.namespace, needs.migration))
+        answers = (settings.result(), classes.result(), vmi.result(), migration.result())
+        return PodInputs(
+            hoster=Hoster(settings=answers[0].value, classes=answers[1].value),
+            vmi=answers[2].value,
+            migration=answers[3].value,
+            unread=tuple(_unread(answers)),
+        )
+
+    async def for_order(self, needs: OrderNeeds) -> OrderInputs:
+        """Everything that a decision about an order takes."""
+        hoster, unread = await self._hoster(needs.namespace)
+        view = self._views(needs.namespace, [needs.class_name])[needs.class_name]
+        return OrderInputs(hoster, view, unread)
+
+    async def for_class(self, needs: ClassNeeds) -> ClassInputs:
+        """Everything that a decision about a class takes."""
+        async with asyncio.TaskGroup() as tasks:
+            settings = tasks.create_task(self._settings())
+            classes = tasks.create_task(self._classes())
+            kubevirts = tasks.create_task(self._kubevirts())
+        found = settings.result().value
+        hoster = Hoster(
+            settings=found,
+            classes=classes.result().value,
+            kubevirt=kubevirt_in_force(kubevirts.result().value, found.reading.kubevirt_namespace),
+        )
+        claims = self._known.state.holders.claims_of(needs.class_name)
+        return ClassInputs(hoster, claims, tuple(_unread([classes.result()])))
+
+    async def _hoster(self, namespace: str) -> tuple[Hoster, tuple[Unread, ...]]:
+        """All that the hoster has set, for one namespace, and what of it could not be read."""
+        async with asyncio.TaskGroup() as tasks:
+            settings = tasks.create_task(self._settings())
+            classes = tasks.create_task(self._classes())
+            kubevirts = tasks.create_task(self._kubevirts())
+            line = [tasks.create_task(self._namespace(name)) for name in _possible_line(namespace)]
+        found = [each for task in line if (each := task.result().value) is not None]
+        namespaces = {each.name: each for each in found}
+        tenants = Tenants()
+        for name in namespaces:
+            tenants.add(name)
+        hoster = Hoster(
+            settings=settings.result().value,
+            classes=classes.result().value,
+            kubevirt=kubevirt_in_force(
+                kubevirts.result().value, settings.result().value.reading.kubevirt_namespace
+            ),
+            line=tenants.line(namespace),
+            namespaces=namespaces,
+        )
+        answers = (settings.result(), classes.result(), kubevirts.result())
+        return hoster, (*_unread(answers), *_unread(task.result() for task in line))
+
+    def _views(self, namespace: str, classes: Iterable[str]) -> dict[str, View]:
+        age = self._known.age()
+        return {name: View.of(self._known.state, namespace, name, age) for name in classes}
+
+    def _unknown(self, name: str) -> Iterator[Unread]:
+        """A collection of the state that a decision relies on, where it is not known."""
+        if self._known.ages().get(name, float("inf")) == float("inf"):
+            yield Unread("the virtual machines", "they are not known yet")
+        elif name in self._known.state.unreadable:
+            yield Unread("the virtual machines", "we may not read them")
+
+    # One thing each.
+
+    async def _settings(self) -> Answer[GpuSettings]:
+        answer = await self._get("the settings", "v1", "configmaps", v.SETTINGS_NAME, v.NAMESPACE)
+        if answer.value is None:
+            return Answer(GpuSettings(), answer.unread)
+        found, _ = parse(mapping(answer.value.get("data")), self._known.settings())
+        return Answer(found)
+
+    async def _classes(self) -> Answer[Mapping[str, GpuClass]]:
+        path = collection(v.GROUP_VERSION, v.RESOURCE_CLASSES)
+        answer = await self._read("the GPU classes", path)
+        found = _decoded(_items(answer.value), decode.gpu_class)
+        return Answer({each.name: each for each in found}, answer.unread)
+
+    async def _kubevirts(self) -> Answer[list[KubeVirt]]:
+        path = collection(v.KUBEVIRT_GROUP_VERSION, "kubevirts")
+        answer = await self._read("KubeVirt's configuration", path)
+        return Answer(_decoded(_items(answer.value), decode.kubevirt), answer.unread)
+
+    async def _namespace(self, name: str) -> Answer[Namespace | None]:
+        answer = await self._get(f"the namespace {name}", "v1", "namespaces", name)
+        return _one(answer, decode.namespace)
+
+    async def _claim(self, namespace: str, name: str) -> Answer[Claim | None]:
+        answer = await self._get(
+            f"the claim {name}", v.GROUP_VERSION, v.RESOURCE_CLAIMS, name, namespace
+        )
+        return _one(answer, decode.claim)
+
+    async def _vm(self, namespace: str, name: str) -> Answer[Vm | None]:
+        answer = await self._kubevirts_own(v.KIND_VM, "virtualmachines", name, namespace)
+        return _one(answer, decode.vm)
+
+    async def _vmi(self, namespace: str, name: str) -> Answer[Vmi | None]:
+        answer = await self._kubevirts_own(v.KIND_VMI, _VMIS, name, namespace)
+        return _one(answer, decode.vmi)
+
+    async def _migration(self, namespace: str, name: str) -> Answer[Migration | None]:
+        resource = "virtualmachineinstancemigrations"
+        answer = await self._kubevirts_own("migration", resource, name, namespace)
+        return _one(answer, decode.migration)
+
+    async def _present(self, namespace: str, holder: Attachment) -> Answer[bool]:
+        """Whether what a claim is attached to exists, with that uid, and is not final."""
+        if holder.kind == v.KIND_VM:
+            vm = await self._vm(namespace, holder.name)
+            return Answer(vm.value is not None and vm.value.uid == holder.uid, vm.unread)
+        vmi = await self._vmi(namespace, holder.name)
+        there = vmi.value is not None and vmi.value.uid == holder.uid and not vmi.value.final
+        return Answer(there, vmi.unread)
+
+    async def _kubevirts_own(
+        self, what: str, resource: str, name: str, namespace: str
+    ) -> Answer[Json | None]:
+        if not name:
+            return Answer(None)
+        what = f"the {what} {name:.60}"
+        return await self._get(what, v.KUBEVIRT_GROUP_VERSION, resource, name, namespace)
+
+    async def _get(
+        self, what: str, group_version: str, resource: str, name: str, namespace: str = ""
+    ) -> Answer[Json | None]:
+        try:
+            path = item(group_version, resource, name, namespace)
+        except BadRequest:
+            return Answer(None)  # nothing can have this name
+        return await self._read(what, path)
+
+    async def _read(self, what: str, path: str) -> Answer[Json | None]:
+        """The JSON at a path; None where there is nothing."""
+
+        async def read() -> Answer[Json | None]:
+            try:
+                body = await self._api.request("GET", path, timeout_seconds=READ_SECONDS)
+            except NotFound:
+                return Answer(None)
+            except ApiError as error:
+                log.warning("cannot be read for admission", what=what, error=str(error))
+                return Answer(None, Unread(what, _why(error)))
+            return Answer(mapping(orjson.loads(body)))
+
+        return await self._rounds.get(path, read)
+
+
+_VMIS: Final = "virtualmachineinstances"
+
+
+def _possible_line(namespace: str) -> list[str]:
+    """A namespace and every name that an ancestor of it may have (rule 4.3)."""
+    names = [namespace]
+    if is_tenant(namespace):
+        above = namespace.rpartition("-")[0]
+        while is_tenant(above):
+            names.append(above)
+            above = above.rpartition("-")[0]
+        names.append(v.TENANT_ROOT)
+    return list(dict.fromkeys(names))
+
+
+def _why(error: ApiError) -> str:
+    """Why something could not be read, in words that name nothing of the platform."""
+    match error:
+        case TimedOut():
+            return "no answer in time"
+        case Forbidden() | Unauthorized():
+            return "we may not read it"
+        case _:
+            return f"the API server answers {error.code} {error.reason}"
+
+
+def _items(value: Json | None) -> Iterator[Json]:
+    return mappings((value or {}).get("items"))
+
+
+def _decoded(raws: Iterable[Json], read: Callable[[Json, decode.Note], T]) -> list[T]:
+    """Objects as values; one of which too little can be read counts as absent."""
+    found = []
+    for raw in raws:
+        try:
+            found.append(read(raw, _ignore))
+        except decode.Undecodable as error:
+            log.warning("cannot be read for admission", what=f"{error}")
+    return found
+
+
+def _one(answer: Answer[Json | None], read: Callable[[Json, decode.Note], T]) -> Answer[T | None]:
+    found = _decoded([answer.value], read) if answer.value is not None else []
+    return Answer(found[0] if found else None, answer.unread)
+
+
+def _unread(answers: Iterable[Answer[object]]) -> Iterator[Unread]:
+    return (answer.unread for answer in answers if answer.unread is not None)
+
+
+def _ignore(what: str) -> None:
+    """Odd fields are the informer's to report."""
+    del what
