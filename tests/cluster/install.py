@@ -18,7 +18,7 @@ from pathlib import Path
 
 from shared import vocabulary
 from tests.cluster.access import GPU_APISERVER
-from tests.cluster.api import Object
+from tests.cluster.api import Object, Refused
 from tests.cluster.build import REPOSITORY
 from tests.cluster.components import HOST
 from tests.cluster.keys import Authority, Pair
@@ -100,7 +100,7 @@ class Catalog:
         )
 
     async def apply_webhooks(self) -> None:
-        """Step three: admission, once the process answers. `enforced` tells when it has begun."""
+        """Step three: admission, once the process answers; it begins some moments later."""
         authority = base64.b64encode(self.authority.read_bytes()).decode()
         patches: list[Object] = []
         for kind, names in WEBHOOKS.items():
@@ -114,6 +114,25 @@ class Catalog:
                 }
             )
         await self._apply(self._kustomization("webhooks", resources=["webhooks"], patches=patches))
+
+    async def enforce(self) -> None:
+        """Apply the webhooks, and wait until each is called."""
+        await self.apply_webhooks()
+        probes = [_probe(name) for name in ("vmi", "pod", "claim", "class")]
+
+        async def judged() -> bool:
+            answers = [await self._refusal(probe) for probe in probes]
+            return all("gpu.cozystack.io" in answer for answer in answers)
+
+        await wait_until(judged, "the webhooks are called")
+
+    async def _refusal(self, probe: Object) -> str:
+        """Why a dry run is refused; empty where it is not."""
+        try:
+            await self.plane.cluster.admin.create(probe, dryRun="All")
+        except Refused as refused:
+            return refused.message
+        return ""
 
     async def wait_until_available(self) -> None:
         """Wait until kube-apiserver reaches our server, and names it to whoever asks."""
@@ -172,6 +191,45 @@ class Catalog:
         }
         (folder / "kustomization.yaml").write_text(json.dumps(content, indent=2))
         return folder
+
+
+def _probe(kind: str) -> Object:
+    """An object that the webhook of its kind refuses, whatever there is in the cluster."""
+    metadata: Object = {"name": "probe", "namespace": "default"}
+    marked = {"annotations": {vocabulary.ANNOTATION_LAUNCHER: "probe"}}
+    match kind:
+        case "vmi":
+            return {
+                "apiVersion": vocabulary.KUBEVIRT_GROUP_VERSION,
+                "kind": vocabulary.KIND_VMI,
+                "metadata": metadata | marked,
+                "spec": {},
+            }
+        case "pod":
+            return {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": metadata | marked,
+                "spec": {"containers": [{"name": "main", "image": "none"}]},
+            }
+        case "claim":
+            return {
+                "apiVersion": vocabulary.GROUP_VERSION,
+                "kind": vocabulary.KIND_CLAIM,
+                "metadata": metadata,
+                "spec": {"className": "there-is-no-such-class"},
+            }
+        case _:
+            return {
+                "apiVersion": vocabulary.GROUP_VERSION,
+                "kind": vocabulary.KIND_CLASS,
+                "metadata": {"name": "probe"},
+                "spec": {"vendor": "none", "mode": "Passthrough", "resourceName": _OF_KUBERNETES},
+            }
+
+
+_OF_KUBERNETES = "requests.example.com/device"
+"""Has the form of a device's resource, and is one of Kubernetes' own."""
 
 
 def gpu_apiserver(kubeconfig: Path, serving: Pair, port: int) -> list[str | Path]:

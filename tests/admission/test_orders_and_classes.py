@@ -1,0 +1,172 @@
+"""Orders and classes, as the person who orders and the hoster see them (rules 6.3 and 6.5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from shared import vocabulary as words
+from tests.admission.people import make_person
+from tests.catalog.objects import (
+    CLAIM,
+    CLASS,
+    Gpus,
+    claim,
+    class_key,
+    gpu_class,
+    node,
+    quota,
+    settings_object,
+)
+from tests.catalog.tenants import Tenant
+from tests.cluster.access import GPU_BINDER, User
+from tests.cluster.api import Object, Refused
+from tests.cluster.install import Catalog
+from tests.cluster.session import Cluster
+
+Unique = Callable[[str], str]
+
+ORDER_HOOK = "gpuclaims.gpu.cozystack.io"
+CLASS_HOOK = "gpuclasses.gpu.cozystack.io"
+
+
+def denied(hook: str, message: str) -> str:
+    """How the API server hands on a refusal."""
+    return f'admission webhook "{hook}" denied the request: {message}'
+
+
+@pytest.fixture
+async def tenant(enforced: Catalog, unique: Unique) -> Tenant:
+    """Somebody of a tenant of the test's own."""
+    namespace = unique("tenant-orders")
+    await enforced.plane.cluster.create_namespace(namespace)
+    return await make_person(enforced.plane.cluster, namespace)
+
+
+@pytest.fixture
+async def gpus(cluster: Cluster, tenant: Tenant, unique: Unique) -> AsyncIterator[Gpus]:
+    """8 units of a class of the test's own, which KubeVirt permits and the tenant sees."""
+    name = unique("orders")
+    gpus = Gpus(name, f"example.com/{name}", unique("orders-node"))
+    kubevirt = f"{words.KUBEVIRT_GROUP_VERSION}/KubeVirt"
+    device = {"pciVendorSelector": "10DE:2330", "resourceName": gpus.resource}
+    devices = "/spec/configuration/permittedHostDevices/pciHostDevices/-"
+    permit = [{"op": "add", "path": devices, "value": device}]
+    await cluster.admin.patch(kubevirt, "kubevirt", permit, words.KUBEVIRT_NAMESPACE)
+    await cluster.admin.create(node(gpus.node, gpus.resource, 8))
+    await cluster.admin.create(gpu_class(gpus.name, gpus.resource))
+    await tenant.sees(gpus.name, orderableUnits=8)
+    yield gpus
+    await cluster.admin.delete(CLASS, gpus.name)
+    await cluster.admin.delete("v1/Node", gpus.node)
+
+
+async def refused(tenant: Tenant, thing: Object) -> Refused:
+    """What a person is told."""
+    with pytest.raises(Refused) as found:
+        await tenant.api.create(thing)
+    return found.value
+
+
+async def test_an_order_beyond_the_budget_quotes_the_figure_that_the_catalog_shows(
+    cluster: Cluster, tenant: Tenant, gpus: Gpus
+) -> None:
+    await cluster.admin.create(quota(tenant.namespace, {class_key(gpus.name): "3"}))
+    await tenant.sees(gpus.name, remaining=3, orderableUnits=3)
+    await tenant.api.create(claim(tenant.namespace, "first", gpus.name, 1))
+    await tenant.sees(gpus.name, remaining=2, orderableUnits=2)
+
+    told = await refused(tenant, claim(tenant.namespace, "second", gpus.name, 3))
+
+    option = await tenant.option(gpus.name)
+    remaining = option["status"]["budget"]["remaining"]
+    free = option["status"]["availability"]["freeUnits"]
+    assert (remaining, free) == (2, 8)
+    why = f"asked 3, up to 2: this tenant's budget has {remaining} left, {free} free"
+    assert told.message == denied(ORDER_HOOK, why)
+    assert (told.code, told.reason) == (403, "BudgetExceeded")
+    (cause,) = told.status["details"]["causes"]
+    assert (cause["reason"], cause["field"]) == ("BudgetExceeded", "spec.count")
+
+
+async def test_an_order_of_more_than_there_is_says_how_many_there_are(
+    tenant: Tenant, gpus: Gpus
+) -> None:
+    told = await refused(tenant, claim(tenant.namespace, "much", gpus.name, 9))
+    assert told.message == denied(
+        ORDER_HOOK, "asked 9, up to 8: 8 free, at most 8 can be had together"
+    )
+    assert (told.code, told.reason) == (403, "NoCapacity")
+
+
+async def test_an_order_of_a_class_that_does_not_exist_says_so(tenant: Tenant) -> None:
+    told = await refused(tenant, claim(tenant.namespace, "none", "b200", 1))
+    assert told.message == denied(ORDER_HOOK, "spec.className: there is no class b200")
+    assert (told.code, told.reason) == (422, "ClassNotFound")
+
+
+async def test_nobody_but_the_binder_makes_a_claim_for_a_vms_entry(
+    cluster: Cluster, tenant: Tenant, gpus: Gpus
+) -> None:
+    template = claim(tenant.namespace, "template", gpus.name, 1000)
+    template["metadata"]["labels"] = {words.LABEL_TEMPLATE: "true"}
+    told = await refused(tenant, template)
+    field = f"metadata.labels[{words.LABEL_TEMPLATE}]"
+    assert told.message.startswith(denied(ORDER_HOOK, f"{field}: the system alone"))
+
+    # The binder's rights are not installed yet: a group that may do anything stands in for them.
+    binder = User(GPU_BINDER.name, ("system:masters",))
+    await cluster.api(binder).create(template)
+    await cluster.admin.delete(CLAIM, "template", tenant.namespace)
+
+
+async def test_a_switch_counts_for_the_very_next_order(
+    cluster: Cluster, tenant: Tenant, gpus: Gpus
+) -> None:
+    installed = await cluster.admin.get("v1/ConfigMap", words.SETTINGS_NAME, words.NAMESPACE)
+    data: dict[str, str] = installed["data"]
+    await cluster.admin.apply(settings_object(data | {"enabled": "false"}))
+    told = await refused(tenant, claim(tenant.namespace, "off", gpus.name, 1))
+    await cluster.admin.apply(settings_object(data))
+    assert told.message == denied(ORDER_HOOK, "GPUs are switched off on this platform")
+    await tenant.api.create(claim(tenant.namespace, "on", gpus.name, 1), dryRun="All")
+
+
+async def test_two_classes_never_name_one_device(cluster: Cluster, gpus: Gpus) -> None:
+    with pytest.raises(Refused) as found:
+        await cluster.admin.create(gpu_class("second", gpus.resource))
+    why = f'"{gpus.resource}" is the resource of the class {gpus.name} already'
+    assert found.value.message == denied(CLASS_HOOK, f"spec.resourceName: {why}")
+    assert (found.value.code, found.value.reason) == (403, "ClassConflict")
+
+
+async def test_what_changes_no_spec_of_a_class_is_never_judged(
+    cluster: Cluster, enforced: Catalog
+) -> None:
+    # h200 and h200-too name one device: any judgement would refuse them.
+    before = len(calls(enforced, "h200"))
+    await cluster.admin.patch(CLASS, "h200", {"metadata": {"labels": {"seen": "yes"}}})
+    assert len(calls(enforced, "h200")) == before
+
+
+async def test_a_change_of_a_class_in_use_comes_with_a_warning(
+    cluster: Cluster, tenant: Tenant, gpus: Gpus
+) -> None:
+    await tenant.api.create(claim(tenant.namespace, "held", gpus.name, 1))
+    await tenant.sees(gpus.name, freeUnits=8)
+    told = await cluster.kubectl(
+        *("patch", "gpuclass", gpus.name, "--type=merge", "-p", '{"spec":{"maxCount":4}}')
+    )
+    assert told.checked
+    assert "claims and VMs that have more keep it" in told.stderr
+
+
+def calls(catalog: Catalog, name: str) -> list[Object]:
+    """The requests about objects of a name for which one of our webhooks was called."""
+    return [
+        event
+        for event in catalog.plane.audit_events()
+        if event.get("objectRef", {}).get("name") == name
+        and any("webhook" in key for key in event.get("annotations", {}))
+    ]
