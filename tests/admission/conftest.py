@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.admission.counting import Reviews
 from tests.admission.people import make_person
 from tests.admission.world import World, make_world
 from tests.catalog.kubevirt import apply_kinds
@@ -69,3 +70,9 @@ async def acme(world: World, cluster: Cluster) -> Tenant:
     """Somebody of tenant-acme."""
     del world
     return await make_person(cluster, "tenant-acme")
+
+
+@pytest.fixture
+async def reviews(enforced: Catalog) -> Reviews:
+    """How many reviews our server answered."""
+    return await Reviews.of(enforced)

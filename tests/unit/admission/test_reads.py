@@ -1,0 +1,274 @@
+"""What is read for a decision: at once, fresh, shared, and told by name where it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import orjson
+import pytest
+
+from admission.inputs import ClassNeeds, OrderNeeds, PodNeeds, Unread, VmiNeeds
+from admission.reads import Known, KubernetesReader, Rounds
+from shared.core.cluster import ClusterState
+from shared.core.model import Attachment, Claim, Put, RecordEntry, Vmi
+from shared.errors import ApiError, Forbidden, InternalError, NotFound, TimedOut
+from shared.kube.collections import CLUSTER
+from shared.settings import GpuSettings
+from tests.unit.scripted_api import Raw
+
+CLASSES = "/apis/gpu.cozystack.io/v1alpha1/gpuclasses"
+KUBEVIRTS = "/apis/kubevirt.io/v1/kubevirts"
+SETTINGS = "/api/v1/namespaces/cozy-gpu/configmaps/gpu-settings"
+ACME = "/api/v1/namespaces/tenant-acme-lab"
+
+
+def claim_at(name: str) -> str:
+    return f"/apis/gpu.cozystack.io/v1alpha1/namespaces/tenant-acme-lab/gpuclaims/{name}"
+
+
+def vm_at(name: str) -> str:
+    return f"/apis/kubevirt.io/v1/namespaces/tenant-acme-lab/virtualmachines/{name}"
+
+
+def claim(name: str, *, holder: str = "") -> Raw:
+    attached = {"kind": "VirtualMachine", "name": holder, "uid": f"vm-{holder}"}
+    return {
+        "metadata": {"name": name, "namespace": "tenant-acme-lab"},
+        "spec": {"className": "a100", "count": 1},
+        "status": {"attachedTo": attached} if holder else {},
+    }
+
+
+def vm(name: str) -> Raw:
+    return {"metadata": {"name": name, "namespace": "tenant-acme-lab", "uid": f"vm-{name}"}}
+
+
+class Api:
+    """Answers by path; anything else is not there. Counts how many are asked for at once."""
+
+    def __init__(self, answers: Mapping[str, Raw | ApiError]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+        self.at_once = 0
+        self.most_at_once = 0
+
+    async def request(self, method: str, path: str, *, timeout_seconds: float = 30.0) -> bytes:
+        assert (method, timeout_seconds) == ("GET", 4.0)
+        self.asked.append(path)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        answer = self.answers.get(path, NotFound("not there"))
+        if isinstance(answer, ApiError):
+            raise answer
+        return orjson.dumps(answer)
+
+
+def reader(api: Api, state: ClusterState | None = None, **ages: float) -> KubernetesReader:
+    known = {collection.name: 0.5 for collection in CLUSTER} | ages
+    return KubernetesReader(api, Known(state or ClusterState(), lambda: known, GpuSettings))
+
+
+def needs(*claims: str, owner: str = "") -> VmiNeeds:
+    return VmiNeeds("tenant-acme-lab", claims, frozenset({"a100"}), owner)
+
+
+async def test_everything_for_a_vm_is_read_in_one_round() -> None:
+    api = Api({claim_at("train"): claim("train"), vm_at("vm1"): vm("vm1")})
+    got = await reader(api).for_vmi(needs("train", owner="vm1"))
+    assert got.unread == ()
+    assert set(got.claims) == {"train"}
+    assert got.owner is not None
+    assert got.owner.uid == "vm-vm1"
+    assert sorted(api.asked) == sorted(
+        [
+            SETTINGS,
+            CLASSES,
+            KUBEVIRTS,
+            ACME,
+            "/api/v1/namespaces/tenant-acme",
+            "/api/v1/namespaces/tenant-root",
+            claim_at("train"),
+            vm_at("vm1"),
+        ]
+    )
+    assert api.most_at_once == len(api.asked)
+
+
+async def test_whom_a_claim_is_attached_to_is_read_too_known_before_or_not() -> None:
+    state = ClusterState()
+    held = Attachment("VirtualMachine", "early", "vm-early")
+    state.apply(Put(Claim("tenant-acme-lab", "known", "a100", attached_to=held)))
+    api = Api(
+        {
+            claim_at("known"): claim("known", holder="early"),
+            claim_at("news"): claim("news", holder="late"),
+            claim_at("orphan"): claim("orphan", holder="gone"),
+            vm_at("early"): vm("early"),
+            vm_at("late"): vm("late"),
+        }
+    )
+    got = await reader(api, state).for_vmi(needs("known", "news", "orphan"))
+    assert got.present == {"vm-early", "vm-late"}
+    assert api.asked.count(vm_at("early")) == 1
+
+
+async def test_a_vm_of_the_name_but_not_the_uid_is_another() -> None:
+    other = {"metadata": {"name": "x", "namespace": "tenant-acme-lab", "uid": "vm-another"}}
+    api = Api({claim_at("train"): claim("train", holder="x"), vm_at("x"): other})
+    assert (await reader(api).for_vmi(needs("train"))).present == frozenset()
+
+
+async def test_the_line_of_a_tenant_has_the_ancestors_that_exist() -> None:
+    api = Api(
+        {
+            ACME: {"metadata": {"name": "tenant-acme-lab"}},
+            "/api/v1/namespaces/tenant-root": {
+                "metadata": {"name": "tenant-root", "labels": {"gpu.cozystack.io/vgpu": "entitled"}}
+            },
+        }
+    )
+    hoster = (await reader(api).for_vmi(needs())).hoster
+    assert hoster.line == ("tenant-acme-lab", "tenant-root")
+    assert hoster.namespaces["tenant-root"].entitlement == "entitled"
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        pytest.param(SETTINGS, "the settings", id="settings"),
+        pytest.param(CLASSES, "the GPU classes", id="classes"),
+        pytest.param(KUBEVIRTS, "KubeVirt's configuration", id="KubeVirt"),
+        pytest.param(ACME, "the namespace tenant-acme-lab", id="namespace"),
+        pytest.param(claim_at("train"), "the claim train", id="claim"),
+        pytest.param(vm_at("vm1"), "the VirtualMachine vm1", id="owner"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        pytest.param(Forbidden("no"), "we may not read it", id="forbidden"),
+        pytest.param(TimedOut("slow"), "no answer in time", id="slow"),
+        pytest.param(
+            InternalError("GET /secret/path"),
+            "the API server answers 500 InternalError",
+            id="broken",
+        ),
+    ],
+)
+async def test_what_cannot_be_read_is_named_with_its_cause(
+    path: str, what: str, error: ApiError, why: str
+) -> None:
+    got = await reader(Api({path: error})).for_vmi(needs("train", owner="vm1"))
+    assert got.unread == (Unread(what, why),)
+
+
+async def test_a_vm_with_claims_is_not_judged_before_the_other_vms_are_known() -> None:
+    unknown = reader(Api({}), virtualmachineinstances=float("inf"))
+    assert (await unknown.for_vmi(needs("train"))).unread == (
+        Unread("the virtual machines", "they are not known yet"),
+    )
+    assert (await unknown.for_vmi(needs())).unread == ()
+
+
+async def test_the_view_of_an_order_is_as_old_as_the_oldest_collection() -> None:
+    got = await reader(Api({}), nodes=11.5).for_order(OrderNeeds("tenant-acme-lab", "a100"))
+    assert got.view.age == 11.5
+
+
+async def test_a_name_that_nothing_can_have_is_nothing() -> None:
+    api = Api({})
+    got = await reader(api).for_pod(PodNeeds("tenant-acme-lab", "../../x", "a%2fb"))
+    assert (got.vmi, got.migration, got.unread) == (None, None, ())
+    assert sorted(api.asked) == sorted([SETTINGS, CLASSES])
+
+
+async def test_for_a_class_the_table_of_kubevirt_may_be_unreadable() -> None:
+    got = await reader(Api({KUBEVIRTS: Forbidden("no")})).for_class(ClassNeeds("a100"))
+    assert got.unread == ()
+    got = await reader(Api({CLASSES: Forbidden("no")})).for_class(ClassNeeds("a100"))
+    assert got.unread == (Unread("the GPU classes", "we may not read it"),)
+
+
+async def test_vms_that_name_a_claim_in_their_record_are_its_rivals() -> None:
+    state = ClusterState()
+    record = (RecordEntry("train", -1, "a100", "nvidia.com/A100", 1),)
+    state.apply(Put(Vmi("tenant-acme-lab", "elder", "uid-elder", record=record)))
+    got = await reader(Api({}), state).for_vmi(needs("train"))
+    assert got.rivals == {"train": frozenset({"elder"})}
+
+
+class Slow:
+    """A read that ends when it is let go; its answer is its number."""
+
+    def __init__(self) -> None:
+        self.begun: list[asyncio.Event] = []
+
+    async def __call__(self) -> int:
+        go = asyncio.Event()
+        self.begun.append(go)
+        number = len(self.begun)
+        await go.wait()
+        return number
+
+
+async def turn() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_who_comes_while_a_read_is_under_way_shares_the_next_and_never_that_one() -> None:
+    rounds, slow = Rounds[int](patience_seconds=60), Slow()
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(rounds.get("k", slow))
+        await turn()
+        others = [tasks.create_task(rounds.get("k", slow)) for _ in range(3)]
+        await turn()
+        assert len(slow.begun) == 1
+        slow.begun[0].set()
+        await turn()
+        assert len(slow.begun) == 2
+        late = tasks.create_task(rounds.get("k", slow))
+        await turn()
+        slow.begun[1].set()
+        await turn()
+        slow.begun[2].set()
+    assert first.result() == 1
+    assert [task.result() for task in others] == [2, 2, 2]
+    assert late.result() == 3
+
+
+async def test_a_read_that_hangs_holds_up_nobody_beyond_their_patience() -> None:
+    rounds, slow = Rounds[int](patience_seconds=0.01), Slow()
+    async with asyncio.TaskGroup() as tasks:
+        hanging = tasks.create_task(rounds.get("k", slow))
+        await turn()
+        second = tasks.create_task(rounds.get("k", slow))
+        while len(slow.begun) < 2:  # noqa: ASYNC110 - the read itself tells, by beginning
+            await asyncio.sleep(0)
+        slow.begun[1].set()
+        await second
+        assert not hanging.done()
+        slow.begun[0].set()
+    assert (hanging.result(), second.result()) == (1, 2)
+
+
+async def test_where_the_reader_for_all_is_cancelled_another_reads() -> None:
+    rounds, slow = Rounds[int](patience_seconds=60), Slow()
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(rounds.get("k", slow))
+        await turn()
+        leader = tasks.create_task(rounds.get("k", slow))
+        await turn()
+        others = [tasks.create_task(rounds.get("k", slow)) for _ in range(2)]
+        await turn()
+        leader.cancel()
+        await turn()
+        slow.begun[0].set()
+        await turn()
+        slow.begun[1].set()
+    assert leader.cancelled()
+    assert (first.result(), [task.result() for task in others]) == (1, [2, 2])
