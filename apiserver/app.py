@@ -96,7 +96,9 @@ async def webhooks(request: web.Request, handler: Handler) -> web.StreamResponse
     They come without a certificate, so nobody is asked for and no header says who calls. None is
     told to come back later: the API server would, with the user waiting, until its own timeout.
     """
-    if not request.path.startswith(WEBHOOK_PREFIX):
+    found = request.match_info.route.resource
+    # The route itself, not the path: whatever is spelt oddly or does not exist is no webhook.
+    if found is None or not found.canonical.startswith(WEBHOOK_PREFIX):
         return await handler(request)
     try:
         return await request.match_info.handler(request)

@@ -91,6 +91,7 @@ async def test_a_drain_takes_one_replica_at_most(cluster: Cluster) -> None:
     [
         pytest.param("examples/cert-manager/1-server", id="the server with cert-manager"),
         pytest.param("examples/cert-manager/2-apiservice", id="the APIService with cert-manager"),
+        pytest.param("examples/cert-manager/3-webhooks", id="the webhooks with cert-manager"),
         pytest.param("apiservice", id="the APIService alone"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.routes import DEADLINE_SECONDS
 from shared import vocabulary as words
 from shared.settings import GpuSettings, parse
 
@@ -285,3 +287,73 @@ def test_the_dev_component_redirects_the_service_and_touches_nothing_else() -> N
             "value": {"type": "ExternalName", "externalName": "127.0.0.1"},
         }
     ]
+
+
+def webhooks() -> list[tuple[str, Manifest]]:
+    """Each webhook with the kind of its configuration, Mutating or Validating."""
+    return [
+        (manifest["kind"].removesuffix("WebhookConfiguration"), webhook)
+        for manifest in manifests_of("webhooks")
+        for webhook in manifest["webhooks"]
+    ]
+
+
+def test_the_webhooks_lead_to_the_paths_that_are_served() -> None:
+    assert {
+        (kind, *webhook["rules"][0]["resources"], webhook["clientConfig"]["service"]["path"])
+        for kind, webhook in webhooks()
+    } == {
+        ("Mutating", "virtualmachineinstances", words.WEBHOOK_VMIS),
+        ("Mutating", "pods", words.WEBHOOK_PODS),
+        ("Validating", "virtualmachineinstances", words.WEBHOOK_VMIS_FINAL),
+        ("Validating", words.RESOURCE_CLAIMS, words.WEBHOOK_CLAIMS),
+        ("Validating", words.RESOURCE_CLASSES, words.WEBHOOK_CLASSES),
+    }
+    for _, webhook in webhooks():
+        service = webhook["clientConfig"]["service"]
+        assert (service["namespace"], service["name"]) == (
+            words.NAMESPACE,
+            words.SERVICE_APISERVER,
+        )
+
+
+def test_the_webhooks_fail_closed_after_we_have_refused_ourselves() -> None:
+    assert {manifest["metadata"]["name"] for manifest in manifests_of("webhooks")} == {words.GROUP}
+    assert words.GROUP < "virt-api-mutator"
+    for _, webhook in webhooks():
+        assert webhook["failurePolicy"] == "Fail"
+        assert webhook["sideEffects"] == "None"
+        assert webhook["admissionReviewVersions"] == ["v1"]
+        assert webhook["timeoutSeconds"] > DEADLINE_SECONDS
+        assert not {"namespaceSelector", "objectSelector", "DELETE"} & {
+            *webhook,
+            *webhook["rules"][0]["operations"],
+        }
+
+
+@pytest.mark.parametrize(
+    ("resource", "names"),
+    [
+        pytest.param(
+            "virtualmachineinstances",
+            {
+                words.ANNOTATION_CLASSES,
+                words.ANNOTATION_CLAIMS,
+                words.ANNOTATION_ATTACHMENTS,
+                words.ANNOTATION_LAUNCHER,
+            },
+            id="any of our annotations on a VM",
+        ),
+        pytest.param(
+            "pods",
+            {words.ANNOTATION_ATTACHMENTS, words.ANNOTATION_LAUNCHER, words.GATE},
+            id="record, mark or gate on a pod",
+        ),
+    ],
+)
+def test_only_what_carries_our_names_reaches_us(resource: str, names: set[str]) -> None:
+    found = [webhook for _, webhook in webhooks() if resource in webhook["rules"][0]["resources"]]
+    assert found
+    for webhook in found:
+        (condition,) = webhook["matchConditions"]
+        assert set(re.findall(rf'"({words.GROUP}/[a-z]+)"', condition["expression"])) == names

@@ -1,0 +1,151 @@
+"""Calls as the API server makes them, made by hand: what is no review never passes (rule 6)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+import orjson
+import pytest
+
+from shared import vocabulary as words
+from tests.admission.people import VMI
+from tests.catalog.tenants import Tenant
+from tests.cluster.api import Object, Reply
+from tests.cluster.components import HOST
+from tests.cluster.install import Catalog
+
+PATHS = (
+    words.WEBHOOK_VMIS,
+    words.WEBHOOK_VMIS_FINAL,
+    words.WEBHOOK_PODS,
+    words.WEBHOOK_CLAIMS,
+    words.WEBHOOK_CLASSES,
+)
+MIB = 1024 * 1024
+
+
+@dataclass
+class Caller:
+    """Somebody without a certificate."""
+
+    session: aiohttp.ClientSession
+    url: str
+    tls: ssl.SSLContext
+
+    async def __call__(self, path: str, body: bytes, method: str = "POST", **headers: str) -> Reply:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.request(
+            method, self.url + path, data=io.BytesIO(body), headers=sent, ssl=self.tls
+        ) as answer:
+            return Reply(answer.status, answer.headers, await answer.read())
+
+
+@pytest.fixture
+async def call(enforced: Catalog) -> AsyncIterator[Caller]:
+    """Calls our server past kube-apiserver."""
+    tls = ssl.create_default_context(cafile=enforced.authority)
+    async with aiohttp.ClientSession() as session:
+        yield Caller(session, f"https://{HOST}:{enforced.component.port}", tls)
+
+
+def review(kind: tuple[str, str] = ("kubevirt.io", words.KIND_VMI), **members: object) -> Object:
+    """A review of a VM that names a class."""
+    annotations = {words.ANNOTATION_CLASSES: '[{"className":"a100","count":1}]'}
+    metadata = {"name": "x", "namespace": "tenant-acme", "annotations": annotations}
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "review-1",
+            "kind": {"group": kind[0], "version": "v1", "kind": kind[1]},
+            "operation": "CREATE",
+            "namespace": "tenant-acme",
+            "name": "x",
+            "userInfo": {"username": "somebody"},
+            "object": {"metadata": metadata, "spec": {}},
+            **members,
+        },
+    }
+
+
+async def test_a_review_is_answered_with_its_uid_and_a_patch(call: Caller) -> None:
+    reply = await call(words.WEBHOOK_VMIS, orjson.dumps(review()))
+    assert reply.status == 200
+    response = reply.body["response"]
+    assert (response["uid"], response["allowed"]) == ("review-1", True)
+    assert response["patchType"] == "JSONPatch"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"{", id="half"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b'{"kind":"AdmissionReview","kind":"AdmissionReview"}', id="a key twice"),
+        pytest.param(orjson.dumps(review() | {"apiVersion": "v1beta1"}), id="another version"),
+        pytest.param(orjson.dumps(review(uid="")), id="without uid"),
+        pytest.param(orjson.dumps(review(kind=("apps", "Deployment"))), id="another kind"),
+        pytest.param(b"[" * 100_000, id="deep"),
+    ],
+)
+async def test_what_is_no_review_of_the_paths_kind_fails_the_call(
+    call: Caller, path: str, body: bytes
+) -> None:
+    reply = await call(path, body)
+    assert reply.status == reply.body["code"] == 400
+    assert "Retry-After" not in reply.headers
+
+
+async def test_a_review_of_six_mebibytes_is_read_and_one_of_more_than_eight_is_not(
+    call: Caller,
+) -> None:
+    large = review()
+    large["request"]["object"]["spec"]["notes"] = "x" * (6 * MIB)
+    assert (await call(words.WEBHOOK_VMIS, orjson.dumps(large))).status == 200
+    large["request"]["oldObject"] = {"notes": "x" * (3 * MIB)}
+    reply = await call(words.WEBHOOK_VMIS, orjson.dumps(large))
+    assert reply.status == 413
+    assert "Retry-After" not in reply.headers
+
+
+async def test_headers_of_a_front_proxy_mean_nothing_on_these_paths(call: Caller) -> None:
+    headers = {"X_Remote_User": "admin", "X_Remote_Group": "system:masters"}
+    with_them = await call(words.WEBHOOK_VMIS, orjson.dumps(review()), **headers)
+    without = await call(words.WEBHOOK_VMIS, orjson.dumps(review()))
+    assert (with_them.status, with_them.raw) == (200, without.raw)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        pytest.param("GET", words.WEBHOOK_VMIS, 403, id="another method"),
+        pytest.param("POST", "/admission/deployments", 403, id="another path"),
+        pytest.param("GET", "/admission/../metrics", 403, id="out of these paths"),
+        pytest.param("GET", "/admission%2f..%2fmetrics", 403, id="out of these paths, quoted"),
+    ],
+)
+async def test_nothing_else_is_open_without_a_certificate(
+    call: Caller, method: str, path: str, code: int
+) -> None:
+    assert (await call(path, b"", method)).status == code
+
+
+async def test_vms_made_at_once_are_all_answered(acme: Tenant, call: Caller) -> None:
+    del call
+    path = await acme.api.path(VMI, acme.namespace)
+    vm = review()["request"]["object"]
+    vm |= {"apiVersion": words.KUBEVIRT_GROUP_VERSION, "kind": words.KIND_VMI}
+
+    async def made() -> int:
+        return (await acme.api.request("POST", path, vm, query={"dryRun": "All"})).status
+
+    async with asyncio.TaskGroup() as tasks:
+        answers = [tasks.create_task(made()) for _ in range(300)]
+    assert {task.result() for task in answers} == {201}
