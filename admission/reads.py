@@ -134,6 +134,45 @@ class Answer(Generic[T_co]):
     unread: Unread | None = None
 
 
+class Source(Generic[T]):
+    """Things of one sort: read, and made values of, once for all who ask at once.
+
+    Args:
+        api: the API server.
+        take: the value of what was read; of None where there is nothing.
+    """
+
+    def __init__(self, api: Asking, take: Callable[[Json | None], T]) -> None:
+        self._api = api
+        self._take = take
+        self._rounds: Rounds[Answer[T]] = Rounds()
+
+    async def get(
+        self, what: str, group_version: str, resource: str, name: str, namespace: str = ""
+    ) -> Answer[T]:
+        """One object; `what` is how a refusal calls it. An empty name is nothing's."""
+        try:
+            path = item(group_version, resource, name, namespace)
+        except BadRequest:
+            return Answer(self._take(None))  # nothing can have this name
+        return await self.at(what, path)
+
+    async def at(self, what: str, path: str) -> Answer[T]:
+        """Whatever is at a path."""
+
+        async def read() -> Answer[T]:
+            try:
+                body = await self._api.request("GET", path, timeout_seconds=READ_SECONDS)
+            except NotFound:
+                return Answer(self._take(None))
+            except ApiError as error:
+                log.warning("cannot be read for admission", what=what, error=str(error))
+                return Answer(self._take(None), Unread(what, _why(error)))
+            return Answer(self._take(mapping(orjson.loads(body))))
+
+        return await self._rounds.get(path, read)
+
+
 class KubernetesReader:
     """Reads what decisions take (`admission.inputs.Reader`).
 
@@ -143,9 +182,15 @@ class KubernetesReader:
     """
 
     def __init__(self, api: Asking, known: Known) -> None:
-        self._api = api
         self._known = known
-        self._rounds: Rounds[Answer[Json | None]] = Rounds()
+        self._settings_map = Source(api, self._parsed)
+        self._class_list = Source(api, _classes)
+        self._kubevirt_list = Source(api, _listed(decode.kubevirt))
+        self._namespaces = Source(api, _single(decode.namespace))
+        self._claims = Source(api, _single(decode.claim))
+        self._vms = Source(api, _single(decode.vm))
+        self._vmis = Source(api, _single(decode.vmi))
+        self._migrations = Source(api, _single(decode.migration))
 
     async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
         """Everything that a decision about a VMI takes."""
@@ -264,46 +309,44 @@ class KubernetesReader:
 
     # One thing each.
 
+    def _parsed(self, raw: Json | None) -> GpuSettings:
+        if raw is None:
+            return GpuSettings()
+        return parse(mapping(raw.get("data")), self._known.settings())[0]
+
     async def _settings(self) -> Answer[GpuSettings]:
-        answer = await self._get("the settings", "v1", "configmaps", v.SETTINGS_NAME, v.NAMESPACE)
-        if answer.value is None:
-            return Answer(GpuSettings(), answer.unread)
-        found, _ = parse(mapping(answer.value.get("data")), self._known.settings())
-        return Answer(found)
+        return await self._settings_map.get(
+            "the settings", "v1", "configmaps", v.SETTINGS_NAME, v.NAMESPACE
+        )
 
     async def _classes(self) -> Answer[Mapping[str, GpuClass]]:
         path = collection(v.GROUP_VERSION, v.RESOURCE_CLASSES)
-        answer = await self._read("the GPU classes", path)
-        found = _decoded(_items(answer.value), decode.gpu_class)
-        return Answer({each.name: each for each in found}, answer.unread)
+        return await self._class_list.at("the GPU classes", path)
 
     async def _kubevirts(self) -> Answer[list[KubeVirt]]:
         path = collection(v.KUBEVIRT_GROUP_VERSION, "kubevirts")
-        answer = await self._read("KubeVirt's configuration", path)
-        return Answer(_decoded(_items(answer.value), decode.kubevirt), answer.unread)
+        return await self._kubevirt_list.at("KubeVirt's configuration", path)
 
     async def _namespace(self, name: str) -> Answer[Namespace | None]:
-        answer = await self._get(f"the namespace {name}", "v1", "namespaces", name)
-        return _one(answer, decode.namespace)
+        return await self._namespaces.get(f"the namespace {name}", "v1", "namespaces", name)
 
     async def _claim(self, namespace: str, name: str) -> Answer[Claim | None]:
-        answer = await self._get(
+        return await self._claims.get(
             f"the claim {name}", v.GROUP_VERSION, v.RESOURCE_CLAIMS, name, namespace
         )
-        return _one(answer, decode.claim)
 
     async def _vm(self, namespace: str, name: str) -> Answer[Vm | None]:
-        answer = await self._kubevirts_own(v.KIND_VM, "virtualmachines", name, namespace)
-        return _one(answer, decode.vm)
+        what, kind = f"the {v.KIND_VM} {name:.60}", v.KUBEVIRT_GROUP_VERSION
+        return await self._vms.get(what, kind, "virtualmachines", name, namespace)
 
     async def _vmi(self, namespace: str, name: str) -> Answer[Vmi | None]:
-        answer = await self._kubevirts_own(v.KIND_VMI, _VMIS, name, namespace)
-        return _one(answer, decode.vmi)
+        what, kind = f"the {v.KIND_VMI} {name:.60}", v.KUBEVIRT_GROUP_VERSION
+        return await self._vmis.get(what, kind, _VMIS, name, namespace)
 
     async def _migration(self, namespace: str, name: str) -> Answer[Migration | None]:
+        what, kind = f"the migration {name:.60}", v.KUBEVIRT_GROUP_VERSION
         resource = "virtualmachineinstancemigrations"
-        answer = await self._kubevirts_own("migration", resource, name, namespace)
-        return _one(answer, decode.migration)
+        return await self._migrations.get(what, kind, resource, name, namespace)
 
     async def _present(self, namespace: str, holder: Attachment) -> Answer[bool]:
         """Whether what a claim is attached to exists, with that uid, and is not final."""
@@ -313,38 +356,6 @@ class KubernetesReader:
         vmi = await self._vmi(namespace, holder.name)
         there = vmi.value is not None and vmi.value.uid == holder.uid and not vmi.value.final
         return Answer(there, vmi.unread)
-
-    async def _kubevirts_own(
-        self, what: str, resource: str, name: str, namespace: str
-    ) -> Answer[Json | None]:
-        if not name:
-            return Answer(None)
-        what = f"the {what} {name:.60}"
-        return await self._get(what, v.KUBEVIRT_GROUP_VERSION, resource, name, namespace)
-
-    async def _get(
-        self, what: str, group_version: str, resource: str, name: str, namespace: str = ""
-    ) -> Answer[Json | None]:
-        try:
-            path = item(group_version, resource, name, namespace)
-        except BadRequest:
-            return Answer(None)  # nothing can have this name
-        return await self._read(what, path)
-
-    async def _read(self, what: str, path: str) -> Answer[Json | None]:
-        """The JSON at a path; None where there is nothing."""
-
-        async def read() -> Answer[Json | None]:
-            try:
-                body = await self._api.request("GET", path, timeout_seconds=READ_SECONDS)
-            except NotFound:
-                return Answer(None)
-            except ApiError as error:
-                log.warning("cannot be read for admission", what=what, error=str(error))
-                return Answer(None, Unread(what, _why(error)))
-            return Answer(mapping(orjson.loads(body)))
-
-        return await self._rounds.get(path, read)
 
 
 _VMIS: Final = "virtualmachineinstances"
@@ -373,24 +384,34 @@ def _why(error: ApiError) -> str:
             return f"the API server answers {error.code} {error.reason}"
 
 
-def _items(value: Json | None) -> Iterator[Json]:
-    return mappings((value or {}).get("items"))
+def _single(read: Callable[[Json, decode.Note], T]) -> Callable[[Json | None], T | None]:
+    """How an object becomes a value; one of which too little can be read counts as absent."""
 
-
-def _decoded(raws: Iterable[Json], read: Callable[[Json, decode.Note], T]) -> list[T]:
-    """Objects as values; one of which too little can be read counts as absent."""
-    found = []
-    for raw in raws:
+    def take(raw: Json | None) -> T | None:
+        if raw is None:
+            return None
         try:
-            found.append(read(raw, _ignore))
+            return read(raw, _ignore)
         except decode.Undecodable as error:
             log.warning("cannot be read for admission", what=f"{error}")
-    return found
+            return None
+
+    return take
 
 
-def _one(answer: Answer[Json | None], read: Callable[[Json, decode.Note], T]) -> Answer[T | None]:
-    found = _decoded([answer.value], read) if answer.value is not None else []
-    return Answer(found[0] if found else None, answer.unread)
+def _listed(read: Callable[[Json, decode.Note], T]) -> Callable[[Json | None], list[T]]:
+    """How a list becomes values."""
+    one = _single(read)
+
+    def take(raw: Json | None) -> list[T]:
+        found = map(one, mappings((raw or {}).get("items")))
+        return [value for value in found if value is not None]
+
+    return take
+
+
+def _classes(raw: Json | None) -> Mapping[str, GpuClass]:
+    return {each.name: each for each in _listed(decode.gpu_class)(raw)}
 
 
 def _unread(answers: Iterable[Answer[object]]) -> Iterator[Unread]:

@@ -14,10 +14,10 @@ import pytest
 
 from shared import vocabulary as words
 from tests.admission.people import VMI
-from tests.catalog.tenants import Tenant
 from tests.cluster.api import Object, Reply
 from tests.cluster.components import HOST
 from tests.cluster.install import Catalog
+from tests.cluster.session import Cluster
 
 PATHS = (
     words.WEBHOOK_VMIS,
@@ -137,15 +137,16 @@ async def test_nothing_else_is_open_without_a_certificate(
     assert (await call(path, b"", method)).status == code
 
 
-async def test_vms_made_at_once_are_all_answered(acme: Tenant, call: Caller) -> None:
+async def test_a_thousand_vms_made_at_once_are_all_answered(cluster: Cluster, call: Caller) -> None:
     del call
-    path = await acme.api.path(VMI, acme.namespace)
+    admin = cluster.admin  # of anybody else the API server itself takes fewer at once
+    path = await admin.path(VMI, "tenant-acme")
     vm = review()["request"]["object"]
     vm |= {"apiVersion": words.KUBEVIRT_GROUP_VERSION, "kind": words.KIND_VMI}
 
     async def made() -> int:
-        return (await acme.api.request("POST", path, vm, query={"dryRun": "All"})).status
+        return (await admin.request("POST", path, vm, query={"dryRun": "All"})).status
 
     async with asyncio.TaskGroup() as tasks:
-        answers = [tasks.create_task(made()) for _ in range(300)]
+        answers = [tasks.create_task(made()) for _ in range(1000)]
     assert {task.result() for task in answers} == {201}
