@@ -44,9 +44,9 @@ from shared.settings import GpuSettings, parse
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-READ_SECONDS: Final = 4.0
+READ_SECONDS: Final = 6.0
 """How long one read may take. There are at most two rounds, each perhaps after some patience:
-together less than the webhooks' timeout of 10 seconds, so that the refusal is ours."""
+together less than the webhooks' timeout of 15 seconds, so that the refusal is ours."""
 
 PATIENCE_SECONDS: Final = 0.5
 """How long a read waits for the one before it, in order to be shared by more reviews."""

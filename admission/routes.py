@@ -26,7 +26,7 @@ from shared.vocabulary import (
     WEBHOOK_VMIS_FINAL,
 )
 
-DEADLINE_SECONDS: Final = 9.5
+DEADLINE_SECONDS: Final = 14.0
 """How long an answer may take: less than the timeout in the webhook configurations."""
 
 ASIDE_FROM_BYTES: Final = 256 * 1024

@@ -54,7 +54,7 @@ class Api:
         self.most_at_once = 0
 
     async def request(self, method: str, path: str, *, timeout_seconds: float = 30.0) -> bytes:
-        assert (method, timeout_seconds) == ("GET", 4.0)
+        assert (method, timeout_seconds) == ("GET", 6.0)
         self.asked.append(path)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
