@@ -195,6 +195,13 @@ async def test_a_vm_has_at_most_1024_units(
     assert told in reply.text
 
 
+async def test_an_older_version_of_the_kind_is_no_way_around(acme: Tenant) -> None:
+    body = vmi(acme.namespace, "old", classes="[]") | {"apiVersion": "kubevirt.io/v1alpha3"}
+    path = (await acme.api.path(VMI, acme.namespace)).replace("/v1/", "/v1alpha3/")
+    reply = await acme.api.request("POST", path, body, query={"dryRun": "All"})
+    assert (reply.status, reply.body["reason"]) == (422, "Malformed")
+
+
 @pytest.mark.parametrize(("entries", "code"), [(32, 201), (33, 422)])
 async def test_a_vm_has_at_most_32_entries(acme: Tenant, entries: int, code: int) -> None:
     entry = json.dumps([{"className": "l40s", "count": 1}] * entries)

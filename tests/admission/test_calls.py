@@ -67,7 +67,7 @@ def review(kind: tuple[str, str] = ("kubevirt.io", words.KIND_VMI), **members: o
             "namespace": "tenant-acme",
             "name": "x",
             "userInfo": {"username": "somebody"},
-            "object": {"metadata": metadata, "spec": {}},
+            "object": {"metadata": metadata, "spec": {"domain": {"devices": {}}}},
             **members,
         },
     }

@@ -20,6 +20,7 @@ Unique = Callable[[str], str]
 
 HOOKS = ("mutation.webhook", "validation.webhook")
 
+BARE: Object = {"spec": {"domain": {"devices": {}}}}
 ONE = '[{"className":"a100","count":1}]'
 
 
@@ -59,6 +60,7 @@ async def lives(api: Api, thing: Object) -> None:
 def plain(namespace: str, number: int) -> list[Object]:
     """Objects that use no GPU class, in every form that could trip a condition."""
     name = f"plain-{number}"
+    template = {"metadata": {"annotations": {words.ANNOTATION_CLASSES: ONE}}, **BARE}
     gated: Object = {"schedulingGates": [{"name": "example.com/other"}]}
     return [
         vmi(namespace, name),
@@ -71,7 +73,7 @@ def plain(namespace: str, number: int) -> list[Object]:
             "apiVersion": words.KUBEVIRT_GROUP_VERSION,
             "kind": words.KIND_VM,
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"template": {"metadata": {"annotations": {words.ANNOTATION_CLASSES: ONE}}}},
+            "spec": {"template": template},
         },
     ]
 
@@ -92,9 +94,9 @@ async def test_what_uses_no_gpu_class_never_reaches_us(
         each for each in since if any(is_call(key) for key in each.get("annotations", {}))
     ] == []
 
-    await acme.api.create(vmi(acme.namespace, "proof") | {"spec": {}}, dryRun="All")
+    await acme.api.create(vmi(acme.namespace, "proof") | BARE, dryRun="All")
     assert await reviews.counted() == before
-    gpu = vmi(acme.namespace, "proof", {words.ANNOTATION_CLASSES: ONE}) | {"spec": {}}
+    gpu = vmi(acme.namespace, "proof", {words.ANNOTATION_CLASSES: ONE}) | BARE
     await acme.api.create(gpu, dryRun="All")
     assert await reviews.counted() == before + 2, "one that does is judged twice"
 
@@ -108,7 +110,7 @@ async def test_an_update_or_deletion_of_a_vm_with_gpus_never_reaches_us(
     acme: Tenant, reviews: Reviews, unique: Unique
 ) -> None:
     name = unique("kept")
-    made = vmi(acme.namespace, name, {words.ANNOTATION_CLASSES: ONE}) | {"spec": {}}
+    made = vmi(acme.namespace, name, {words.ANNOTATION_CLASSES: ONE}) | BARE
     await acme.api.create(made)
     before = await reviews.counted()
     await acme.api.patch(VMI, name, {"spec": {"terminationGracePeriodSeconds": 5}}, acme.namespace)
@@ -168,7 +170,7 @@ async def blind(enforced: Catalog) -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("blind")
 async def test_what_cannot_be_read_is_named_in_the_refusal(acme: Tenant) -> None:
-    thing = vmi(acme.namespace, "unseen", {words.ANNOTATION_CLASSES: ONE}) | {"spec": {}}
+    thing = vmi(acme.namespace, "unseen", {words.ANNOTATION_CLASSES: ONE}) | BARE
     path = await acme.api.path(VMI, acme.namespace)
 
     async def is_refused() -> Object | None:

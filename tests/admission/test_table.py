@@ -65,7 +65,7 @@ async def predecessor(enforced: Catalog, acme: Tenant, case: Case) -> AsyncItera
     yield
     for key in SERVERS:
         before["metadata"].pop(key, None)
-    before["spec"] = {}
+    before["spec"] = {"domain": {"devices": {}}}
     await admin.create(before)
     rival = copy.deepcopy(before)
     rival["metadata"]["name"] = "rival"

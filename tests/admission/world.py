@@ -49,7 +49,10 @@ async def make_world(cluster: Cluster) -> World:
         if namespace == words.KUBEVIRT_NAMESPACE:
             await cluster.create_namespace(namespace)
         if raw["kind"] in {words.KIND_VM, words.KIND_VMI}:
-            raw.setdefault("spec", {})
+            spec: Object = {"domain": {"devices": {}}}
+            raw.setdefault(
+                "spec", {"template": {"spec": spec}} if raw["kind"] == words.KIND_VM else spec
+            )
         if name == YOUNGER:
             await _until_later(cluster, raw, closed_at)
         status = raw.get("status")
