@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import yaml
 
 from tests.cluster.api import Object
@@ -10,23 +12,30 @@ from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
 from tests.kubevirt.objects import has_condition, name_of
 
-FOLDER = REPOSITORY / "tests" / "kubevirt_crds"
+KUBEVIRT = REPOSITORY / "tests" / "kubevirt_crds"
+COZYSTACK = REPOSITORY / "tests" / "cozystack_crds"
+"""Applications and records of use; in a cluster of Cozystack its own servers have them."""
+
 _KIND = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 
 
-def definitions(*folders: str) -> list[Object]:
-    """The definitions of KubeVirt's kinds and, by folder, those of others."""
-    places = [FOLDER, *(FOLDER / folder for folder in folders)]
+def definitions(*folders: Path) -> list[Object]:
+    """The definitions in some folders."""
     return [
         yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
-        for place in places
-        for path in sorted(place.glob("*.yaml"))
+        for folder in folders
+        for path in sorted(folder.glob("*.yaml"))
     ]
 
 
-async def install(cluster: Cluster, *folders: str) -> None:
-    """Apply them and wait until they are served; again changes nothing."""
-    for definition in definitions(*folders):
+async def install(cluster: Cluster, *folders: Path) -> None:
+    """Apply definitions and wait until they are served; again changes nothing.
+
+    Args:
+        cluster: where.
+        folders: KubeVirt's unless given.
+    """
+    for definition in definitions(*(folders or (KUBEVIRT,))):
         await cluster.admin.apply(definition, manager="kubevirt")
         await _established(cluster, name_of(definition))
 

@@ -13,8 +13,8 @@ from tests.kubevirt_live.world import World
 
 @pytest.fixture(scope="session")
 async def served(cluster: Cluster) -> Cluster:
-    """The control plane with KubeVirt's kinds."""
-    await kinds.install(cluster)
+    """The control plane with KubeVirt's kinds, and those of Cozystack that go with them."""
+    await kinds.install(cluster, kinds.KUBEVIRT, kinds.COZYSTACK)
     return cluster
 
 

@@ -71,6 +71,27 @@ async def test_a_device_entry_keeps_only_fields_that_kubevirt_knows(world: World
     ]
 
 
+async def test_kinds_of_cozystack_are_served_and_a_record_takes_its_status_as_it_is(
+    world: World,
+) -> None:
+    """Its kind has no status subresource."""
+    application = {
+        "apiVersion": "apps.cozystack.io/v1alpha1",
+        "kind": "VMInstance",
+        "metadata": {"name": "train", "namespace": world.namespace},
+        "spec": {"gpus": [{"className": "a100", "count": 2}]},
+    }
+    assert (await world.api.create(application))["spec"] == application["spec"]
+    status = {"kind": "gpu", "type": "a100", "resources": {"a/units": 2}, "operational": True}
+    record = {
+        "apiVersion": "cozystack.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "gpu-train", "namespace": world.namespace},
+        "status": status,
+    }
+    assert (await world.api.create(record))["status"] == status
+
+
 async def test_the_older_version_shows_the_same_objects(world: World) -> None:
     await world.api.create(instance(world, "train"))
     older = "kubevirt.io/v1alpha3/VirtualMachineInstance"
