@@ -6,6 +6,7 @@ write that is refused ends the pass; it is tried again with a growing pause.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 from dataclasses import dataclass
@@ -91,32 +92,32 @@ class Hands:
                 raise
 
     async def tell(self, obj: Object, kind: str, reason: str, message: str) -> None:
-        """Make an Event about an object."""
+        """Make an Event about an object. A refusal, as in a namespace that goes, does no harm."""
         now = stamp(self.clock.now())
-        await self.api.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {
-                    "generateName": f"{name_of(obj)[:200]}.",
-                    "namespace": namespace_of(obj),
-                },
-                "involvedObject": {
-                    "apiVersion": obj["apiVersion"],
-                    "kind": obj["kind"],
-                    "name": name_of(obj),
-                    "namespace": namespace_of(obj),
-                    "uid": uid_of(obj),
-                },
-                "type": kind,
-                "reason": reason,
-                "message": message[:1024],
-                "source": {"component": "virt-controller"},
-                "firstTimestamp": now,
-                "lastTimestamp": now,
-                "count": 1,
-            }
-        )
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "generateName": f"{name_of(obj)[:200]}.",
+                "namespace": namespace_of(obj),
+            },
+            "involvedObject": {
+                "apiVersion": obj["apiVersion"],
+                "kind": obj["kind"],
+                "name": name_of(obj),
+                "namespace": namespace_of(obj),
+                "uid": uid_of(obj),
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message[:1024],
+            "source": {"component": "virt-controller"},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        with contextlib.suppress(Refused):
+            await self.api.create(event)
 
     @property
     def configuration(self) -> Object:

@@ -137,6 +137,20 @@ async def test_a_machine_that_is_deleted_takes_everything_along(world: World) ->
         assert await world.pods() == []
 
 
+async def test_a_namespace_with_machines_in_it_can_go(world: World) -> None:
+    await world.node()
+    async with world.gated(), world.kubevirt():
+        for name in ("train", "other"):
+            await world.machine(name)
+            await world.launcher(name)
+        await world.api.delete("v1/Namespace", world.namespace)
+
+        async def gone() -> bool:
+            return await world.api.find("v1/Namespace", world.namespace) is None
+
+        await wait_until(gone, "the namespace is gone")
+
+
 async def test_a_set_keeps_so_many_instances_under_generated_names(world: World) -> None:
     """KubeVirt observed 7."""
     await world.node(2)

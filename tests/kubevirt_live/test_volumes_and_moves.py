@@ -7,11 +7,18 @@ import pytest
 from tests.cluster.api import Object
 from tests.cluster.plane import system_clock
 from tests.cluster.waiting import wait_until
-from tests.kubevirt import nodes
+from tests.kubevirt import imports, nodes
 from tests.kubevirt import words as w
-from tests.kubevirt.objects import annotations_of, labels_of, name_of, phase_of, status_of, uid_of
-from tests.kubevirt.timing import Timing
-from tests.kubevirt_live.world import BRISK, World
+from tests.kubevirt.objects import (
+    annotations_of,
+    condition,
+    labels_of,
+    name_of,
+    phase_of,
+    status_of,
+    uid_of,
+)
+from tests.kubevirt_live.world import World
 
 EPHEMERAL = "kubevirt.io/ephemeral-provisioning"
 
@@ -46,18 +53,8 @@ async def local_volume(world: World, node: str) -> str:
     return name
 
 
-async def import_phase(world: World) -> str:
-    return phase_of(await world.api.get(w.DATA_VOLUME, "boot", world.namespace))
-
-
-async def test_a_late_binding_import_has_a_temporary_pod_then_none_then_a_launcher(
-    world: World,
-) -> None:
-    """KubeVirt observed 38, 39 and, for the launcher's place, 23."""
-    await world.node()
-    node = await world.node()
-    storage = await local_volume(world, node)
-    await world.api.create(
+async def data_volume(world: World, storage: str) -> Object:
+    return await world.api.create(
         {
             "apiVersion": "cdi.kubevirt.io/v1beta1",
             "kind": "DataVolume",
@@ -65,13 +62,35 @@ async def test_a_late_binding_import_has_a_temporary_pod_then_none_then_a_launch
             "spec": {"storage": {"storageClassName": storage}},
         }
     )
-    slowly = Timing(speed=BRISK.speed, import_seconds=100)
-    async with world.gated(), world.kubevirt(timing=slowly):
 
-        async def waits() -> bool:
-            return await import_phase(world) == "WaitForFirstConsumer"
 
-        await wait_until(waits, "the import waits for a consumer")
+async def until_import(world: World, *phases: str) -> None:
+    async def reached() -> bool:
+        found = await world.api.get(w.DATA_VOLUME, "boot", world.namespace)
+        return phase_of(found) in phases
+
+    await wait_until(reached, f"the import is {' or '.join(phases)}")
+
+
+async def test_a_late_binding_import_has_a_temporary_pod_then_none_then_a_launcher(
+    world: World,
+) -> None:
+    """KubeVirt observed 38 and 39; how far the import is, the test says."""
+    await world.node()
+    node = await world.node()
+    storage = await local_volume(world, node)
+    volume = await data_volume(world, storage)
+
+    async def imported(phase: str) -> None:
+        status = {"status": {"phase": phase}}
+        assert await world.api.patch(
+            w.DATA_VOLUME, "boot", status, world.namespace, subresource="status"
+        )
+
+    await imported("WaitForFirstConsumer")
+    claim = imports.claim_of(volume)
+    await world.api.create(claim)
+    async with world.gated(), world.kubevirt(disks_import=False):
         await world.machine(volumes=[{"name": "root", "dataVolume": {"name": "boot"}}])
         temporary = await world.launcher()
         assert annotations_of(temporary)[EPHEMERAL] == "true"
@@ -80,10 +99,14 @@ async def test_a_late_binding_import_has_a_temporary_pod_then_none_then_a_launch
         assert phase_of(await world.vmi()) == "Pending"
 
         await world.release(temporary, node)
+
+        async def bound() -> bool:
+            return phase_of(await world.api.get(w.PVC, "boot", world.namespace)) == "Bound"
+
+        await wait_until(bound, "the scheduler bound the claim where the pod is")
+        assert await world.api.get(w.POD, name_of(temporary), world.namespace)
+        await imported("ImportInProgress")
         await world.until_gone(w.POD, name_of(temporary))
-        assert await import_phase(world) == "ImportInProgress"
-        claim = await world.api.get(w.PVC, "boot", world.namespace)
-        assert phase_of(claim) == "Bound"
 
         async def bare() -> bool:
             vmi = await world.vmi()
@@ -92,8 +115,8 @@ async def test_a_late_binding_import_has_a_temporary_pod_then_none_then_a_launch
         await wait_until(bare, "for the import the instance is Pending without any pod")
         assert await world.pods() == []
 
+        await imported("Succeeded")
         launcher = await world.launcher()
-        assert await import_phase(world) == "Succeeded"
         assert EPHEMERAL not in annotations_of(launcher)
         assert {"name": "root", "persistentVolumeClaim": {"claimName": "boot"}} in (
             launcher["spec"]["volumes"]
@@ -101,6 +124,30 @@ async def test_a_late_binding_import_has_a_temporary_pod_then_none_then_a_launch
         await world.release(launcher, node)
         await world.until_shown("Running")
         assert status_of(await world.vmi())["nodeName"] == node
+
+
+async def test_pinned_to_another_node_than_its_volume_a_launcher_waits_and_tells_nobody(
+    world: World,
+) -> None:
+    """KubeVirt observed 23."""
+    away, node = await world.node(), await world.node()
+    storage = await local_volume(world, node)
+    await data_volume(world, storage)
+    async with world.gated(), world.kubevirt():
+        await world.machine(volumes=[{"name": "root", "dataVolume": {"name": "boot"}}])
+        temporary = await world.launcher()
+        await world.release(temporary, node)
+        await until_import(world, "Succeeded")
+        launcher = await world.launcher(but=frozenset({uid_of(temporary)}))
+        await world.release(launcher, away)
+
+        async def stuck() -> bool:
+            pod = await world.api.get(w.POD, name_of(launcher), world.namespace)
+            return condition(pod, "PodScheduled").get("reason") == "Unschedulable"
+
+        await wait_until(stuck, "the scheduler says that the pod fits nowhere")
+        assert condition(await world.vmi(), "PodScheduled")["reason"] == "SchedulingGated"
+        assert status_of(await world.vm())["printableStatus"] == "Starting"
 
 
 async def test_a_missing_claim_is_waited_for(world: World) -> None:

@@ -55,7 +55,8 @@ async def test_a_machine_under_the_webhooks_runs_like_any_other(world: World) ->
         webhooks.virt_api(world.cluster, "kubevirt", world.namespace),
         world.kubevirt(),
     ):
-        await world.machine()
+        disk = {"name": "root", "containerDisk": {"image": "registry.example/fedora:40"}}
+        await world.machine(volumes=[disk])
         await world.until_shown("Running")
         pod = await world.launcher()
         assert status_of(await world.vmi())["activePods"] == {uid_of(pod): pod["spec"]["nodeName"]}

@@ -52,10 +52,16 @@ class World:
         return name
 
     def kubevirt(
-        self, namespace: str = "kubevirt", timing: Timing = BRISK
+        self, namespace: str = "kubevirt", *, disks_import: bool = True
     ) -> contextlib.AbstractAsyncContextManager[Standin]:
         """The stand-in, for this namespace only."""
-        return kubevirt(self.cluster, namespace, serves=self.namespace, timing=timing)
+        return kubevirt(
+            self.cluster,
+            namespace,
+            serves=self.namespace,
+            timing=BRISK,
+            disks_import=disks_import,
+        )
 
     @contextlib.asynccontextmanager
     async def gated(self) -> AsyncIterator[None]:
