@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import orjson
 import pytest
 
 from apiserver.listener import HEADERS_SECONDS, KEEP_ALIVE_SECONDS
-from tests.api.pki import now
+from tests.api.pki import authority, now
 from tests.api.served import HOST, PATIENCE_SECONDS, Served, options_of
 
 A = options_of("tenant-a")
@@ -98,6 +99,58 @@ async def test_check_3_files_that_do_not_match_yet_change_nothing(
 
     half.write(tmp_path, "serving")
     assert served.tls.reload()
+
+
+async def test_check_3_a_folder_that_cannot_be_looked_into_leaves_the_last_good_certificate(
+    served: Served, tmp_path: Path
+) -> None:
+    """A broken mount: the certificate's path is no path any more."""
+    folder = served.files[0].parent
+    aside = folder.rename(folder.with_name("aside"))
+    folder.write_text("no folder")
+
+    assert not served.tls.reload()
+    assert not served.tls.reload()
+    assert served.tls.failures == 2
+
+    folder.unlink()
+    aside.rename(folder)
+    async with served.connection():
+        pass
+    assert served.tls.reload()
+
+
+async def test_check_3_authorities_that_come_while_the_files_are_loaded_are_not_lost(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are loaded in a thread, authorities come on the loop."""
+    loading, go_on = threading.Event(), threading.Event()
+    load = ssl.SSLContext.load_verify_locations
+
+    def held(context: ssl.SSLContext, **told: str) -> None:
+        load(context, **told)
+        if not loading.is_set():
+            loading.set()
+            go_on.wait(PATIENCE_SECONDS)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", held)
+    served.keys.server().write(tmp_path, "serving")
+    files = threading.Thread(target=served.tls.reload)
+    files.start()
+    assert await asyncio.to_thread(loading.wait, PATIENCE_SECONDS)
+    served.keys.front = authority("next-front-proxy-ca", now=now())
+    served.keys.proxy = served.keys.front.issue("front-proxy-client", now=now())
+    served.trust.update(served.keys.config())
+    authorities = threading.Thread(target=served.tls.set_trust, args=(served.trust.current,))
+    authorities.start()
+    # It has to wait for the files; were it not to, it would be done long before.
+    await asyncio.to_thread(authorities.join, 0.2)
+    go_on.set()
+    await asyncio.to_thread(files.join)
+    await asyncio.to_thread(authorities.join)
+    monkeypatch.undo()
+
+    assert (await (await served.admin())(A)).status == 200
 
 
 async def test_check_3_new_authorities_do_not_disturb_a_certificate_that_is_being_replaced(
