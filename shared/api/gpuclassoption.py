@@ -283,21 +283,24 @@ COLUMNS: Final = (
     Column("Name", "string", "Name of the class.", format="name"),
     Column("Mode", "string", "Passthrough or VirtualGPU."),
     Column("Memory", "string", "Memory of one unit."),
-    Column("Free", "integer", "Units that nobody holds; the step where figures are not shown."),
-    Column("Largest", "integer", "The most units free together, for one VM."),
+    Column("Free", "string", "Units that nobody holds; the step where figures are not shown."),
+    Column("Largest", "string", "The most units free together, for one VM."),
     Column(
         "Budget", "string", "What this tenant's budgets leave; of how much, where it is its own."
     ),
-    Column("Orderable", "integer", "The most units that one order can get now."),
+    Column("Orderable", "string", "The most units that one order can get now."),
     Column("Selectable", "string", "Whether a unit can be ordered now: True, False or Unknown."),
     Column("Reason", "string", "Why not, or Available."),
     Column("Vendor", "string", "Maker of the device.", priority=1),
-    Column("Max", "integer", "The most units in one order.", priority=1),
+    Column("Max", "string", "The most units in one order.", priority=1),
     Column("Limited-By", "string", "Every limit that holds now, most severe first.", priority=1),
     Column("Lifecycle", "string", "Active, Deprecated or Closed.", priority=1),
     Column("Observed", "string", "When the figures were computed.", priority=1),
 )
-"""The columns of `kubectl get gpuclassoptions`, in the order of the cells of `row`."""
+"""The columns of `kubectl get gpuclassoptions`, in the order of the cells of `row`.
+
+A column whose cells are not always numbers is of the type string, whatever a cell is.
+"""
 
 
 def row(option: GPUClassOption) -> list[Cell]:
@@ -339,8 +342,8 @@ def _free(stock: Availability) -> Cell:
 
 
 def _left(budget: Budget) -> str:
-    """The budget in one word: `unlimited`, `unknown`, `2`, or `2/5` where the 5 is its own."""
+    """The budget in one word: `unlimited`, `<unknown>`, `2`, or `2/5` where the 5 is its own."""
     if budget.state is BudgetState.LIMITED and budget.remaining is not None:
         own = "" if budget.hard is None else f"/{budget.hard}"
         return f"{budget.remaining}{own}"
-    return "unlimited" if budget.state is BudgetState.UNLIMITED else "unknown"
+    return "unlimited" if budget.state is BudgetState.UNLIMITED else UNKNOWN

@@ -248,6 +248,14 @@ def test_columns_are_those_of_the_contract() -> None:
     assert all(c.description.endswith(".") for c in COLUMNS)
 
 
+def test_a_column_that_can_say_a_word_is_not_declared_as_a_number() -> None:
+    """A step of the stock, `<unknown>` and `<none>` are words."""
+    cells = zip(COLUMNS, row(served(BARE)), strict=True)
+    words = {column.name for column, cell in cells if isinstance(cell, str)}
+
+    assert {c.name for c in COLUMNS if c.type == "integer"} & words == set()
+
+
 def test_a_row_has_a_cell_for_each_column() -> None:
     assert row(served(EXACT)) == [
         "a100",
@@ -274,7 +282,7 @@ def test_a_row_of_what_is_not_known_has_no_empty_cell() -> None:
         "<none>",
         "<unknown>",
         "<unknown>",
-        "unknown",
+        "<unknown>",
         "<unknown>",
         "Unknown",
         "InputsUnreadable",
@@ -290,7 +298,7 @@ def test_a_row_of_what_is_not_known_has_no_empty_cell() -> None:
     ("budget", "cell"),
     [
         pytest.param(Budget(BudgetState.UNLIMITED), "unlimited", id="no budget"),
-        pytest.param(Budget(BudgetState.UNKNOWN), "unknown", id="not known"),
+        pytest.param(Budget(BudgetState.UNKNOWN), "<unknown>", id="not known"),
         pytest.param(
             Budget(BudgetState.LIMITED, 2, 5, 3, LimitingLevel.SELF), "2/5", id="its own limit"
         ),
