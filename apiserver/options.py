@@ -72,11 +72,11 @@ class Options:
         self._unavailable = unavailable
 
     def routes(self) -> list[web.RouteDef]:
-        """Every route of the resource, for every method."""
+        """Every route of the resource, for every method, with and without a slash at the end."""
         base = f"/apis/{CATALOG_GROUP_VERSION}"
         within = f"{base}/namespaces/{{namespace}}/{RESOURCE_OPTIONS}"
         paths = (f"{base}/{RESOURCE_OPTIONS}", within, f"{within}/{{name}}")
-        return [web.route("*", path, self.handle) for path in paths]
+        return [web.route("*", path + slash, self.handle) for path in paths for slash in ("", "/")]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer what was authorized: the path is not looked at again.

@@ -43,6 +43,17 @@ async def test_check_60_get_and_list_on_all_three_routes(served: Served) -> None
     ] == [("tenant-a", "a100"), ("tenant-a", "l4"), ("tenant-b", "a100"), ("tenant-b", "l4")]
 
 
+@pytest.mark.parametrize("target", [ALL, A, f"{A}/a100"])
+async def test_check_60_a_slash_at_the_end_changes_nothing(served: Served, target: str) -> None:
+    """As kube-apiserver answers for a kind that is a CRD."""
+    admin = await served.admin()
+
+    slashed = await admin(f"{target}/")
+
+    assert slashed.status == 200
+    assert slashed.json["kind"] == (await admin(target)).json["kind"]
+
+
 @pytest.mark.parametrize("target", [ALL, A, f"{A}/a100", "/apis", "/healthz", "/openapi/v2"])
 async def test_check_60_head_is_get_without_a_body(served: Served, target: str) -> None:
     admin = await served.admin()
