@@ -23,7 +23,7 @@ from apiserver.listener import Protocol
 from apiserver.metrics import Metrics
 from apiserver.options import Options
 from apiserver.requestinfo import request_info
-from apiserver.responses import set_defaults, status_response
+from apiserver.responses import set_defaults, status_response, unsigned
 from apiserver.trust import TrustSource
 from shared.errors import (
     ApiError,
@@ -167,3 +167,4 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
 
 async def _finish_headers(request: web.Request, response: web.StreamResponse) -> None:
     set_defaults(response.headers, request.headers.get("Audit-Id", ""))
+    unsigned(response.headers)

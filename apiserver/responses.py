@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 import yaml
 from aiohttp import web
+from typing_extensions import override
 
 from apiserver.negotiation import Media, accepts_gzip
 
@@ -44,9 +45,24 @@ async def api_response(
     return response
 
 
+class _Unsigned(web.Response):
+    """Does not say what it was made with, not even where no application is asked (a request that
+    cannot be parsed): aiohttp adds its name and version to every answer otherwise."""
+
+    @override
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        unsigned(self.headers)
+
+
+def unsigned(headers: CIMultiDict[str]) -> None:
+    """Take away what names the software and its version."""
+    headers.popall("Server", None)
+
+
 def status_response(error: ApiError) -> web.Response:
     """An error as Status, always JSON: whoever asked for another form must still understand."""
-    response = web.Response(
+    response = _Unsigned(
         status=error.code,
         body=orjson.dumps(error.to_status()),
         content_type=Media.JSON.value,

@@ -286,3 +286,19 @@ async def test_check_10_http_1_1_is_spoken_whatever_else_is_offered(
 
     assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == chosen
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "target", [A, f"{A}/nope", "/apis", "/healthz", "/metrics", "/openapi/v2", "/nope"]
+)
+async def test_no_answer_tells_what_the_server_is_made_of(served: Served, target: str) -> None:
+    assert "Server" not in (await (await served.admin())(target)).headers
+
+
+async def test_not_even_the_answer_to_nonsense_tells_it(served: Served) -> None:
+    async with served.connection() as (reader, writer):
+        writer.write(b"nonsense\r\n\r\n")
+        told = await reader.read()
+
+    assert b" 400 " in told.split(b"\r\n")[0]
+    assert b"\nserver:" not in told.lower()
