@@ -33,6 +33,7 @@ from apiserver.flow import Lifecycle, Stage, WatchLimit
 from apiserver.listener import bind, listening
 from apiserver.metrics import PREFIX, Metrics
 from apiserver.options import Options
+from apiserver.readings import OLD, refusals, unread
 from apiserver.reviews import KubernetesReviews
 from apiserver.serving import CertificateError, Tls
 from apiserver.trust import TrustSource
@@ -63,7 +64,6 @@ OUR_KINDS: Final = frozenset({RESOURCE_CLASSES, RESOURCE_CLAIMS})
 """Collections without which there are no options. KubeVirt's may be missing (rule 4.1)."""
 
 _FRESHNESS_SECONDS: Final = 2.0
-_NEVER: Final = float("inf")
 
 
 class ApiServerSettings(ProcessSettings):
@@ -104,6 +104,7 @@ class Process:
         self._sync_until = time.monotonic() + settings.sync_delay
         self._synced = False
         self._missing: list[str] = []
+        self._refused: dict[str, str] = {}
         self._state = ClusterState()
         self.catalog = Catalog(StateSource(self._state), Versions(_wall), monotonic=time.monotonic)
         self._informer = Informer(
@@ -191,6 +192,11 @@ class Process:
 
     def _judge(self) -> None:
         self._synced = self._synced or self._informer.synced
+        refused = refusals(self._informer.reports())
+        if refused != self._refused:
+            self._refused = refused
+            if refused:
+                log.error("rights are missing", verb_by_collection=refused)
         self._missing = sorted(
             report.name
             for report in self._informer.reports()
@@ -217,8 +223,7 @@ class Process:
             return f"kinds that are not installed here: {', '.join(self._missing)}"
         if self._synced:
             return ""
-        missing = [name for name, age in self._informer.ages().items() if age == _NEVER]
-        return f"the cluster is not read yet: {', '.join(missing)}"
+        return unread(self._informer.reports())
 
     def _starting(self) -> str:
         return self._unsynced() if time.monotonic() < self._sync_until else ""
@@ -237,10 +242,15 @@ class Process:
         while True:
             await asyncio.sleep(_FRESHNESS_SECONDS)
             stale = sorted(n for n, age in self._informer.ages().items() if age > STALE_SECONDS)
-            if stale != before:
-                before = stale
-                lag = f"not read for {STALE_SECONDS:.0f} s: {', '.join(stale)}" if stale else None
-                self.catalog.set_fresh(freshness(lag, datetime.fromtimestamp(_wall(), UTC)))
+            if stale == before:
+                continue
+            log.warning(
+                "figures may be old" if stale else "figures are fresh again", not_read=stale
+            )
+            if bool(stale) != bool(before):
+                since = datetime.fromtimestamp(_wall(), UTC)
+                self.catalog.set_fresh(freshness(OLD if stale else None, since))
+            before = stale
 
 
 class _TrustSink:

@@ -179,9 +179,16 @@ async def test_check_103_a_cluster_that_cannot_be_read_delays_readiness_only_for
     assert await started.until("/readyz", 200) == "ok"
     token = await token_of(cluster, unique)
     assert (await started.get("/apis", token))[0] == 200
-    status, body = await started.get(OPTIONS, token)
-    assert status == 503
-    assert "the cluster is not read yet" in body
+
+    async def refused() -> str | None:
+        status, body = await started.get(OPTIONS, token)
+        assert status == 503
+        return body if "not listed so far" not in body else None
+
+    told = await wait_until(refused, "every collection was refused")
+    assert "Forbidden: this server may not list: nodes, pods" in told
+    assert user.name not in told
+    assert "rights are missing" in started.process.log.read_text()
 
 
 async def test_check_27_a_service_accounts_token_is_believed_and_a_made_up_one_is_not(
