@@ -130,6 +130,7 @@ class Process:
         )
         metrics = Metrics(
             monotonic=time.monotonic,
+            certificate=self.tls,
             watchers=lambda: self.catalog.watchers,
             trust_problem=lambda: self._trust.problem,
             inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],

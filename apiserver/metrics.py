@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final, Protocol
 
 import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.gc_collector import GCCollector
+from prometheus_client.metrics_core import Metric
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from apiserver.authorization import FREE_PATHS, INFO
 from shared.kube.reflector import Report
@@ -38,6 +42,38 @@ _VERBS: Final = frozenset(
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class Certificate(Protocol):
+    """What is told of the serving certificate."""
+
+    @property
+    def expires(self) -> float:
+        """Its end, POSIX seconds."""
+        ...
+
+    @property
+    def failures(self) -> int:
+        """How often its files could not be loaded."""
+        ...
+
+
+class _CertificateFigures(Collector):
+    def __init__(self, certificate: Certificate) -> None:
+        self._certificate = certificate
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            f"{PREFIX}_certificate_expiration_timestamp_seconds",
+            "When the serving certificate in use ends (notAfter), in seconds since 1970.",
+            value=self._certificate.expires,
+        )
+        yield CounterMetricFamily(
+            f"{PREFIX}_certificate_reload_failures",
+            "How often the files of the serving certificate could not be loaded.",
+            value=self._certificate.failures,
+        )
+
+
 class Metrics:
     """The registry of this process, with what is counted here.
 
@@ -45,6 +81,7 @@ class Metrics:
         monotonic: seconds, to measure with.
         watchers: how many watches there are now.
         trust_problem: what is wrong with the request-header trust, empty where nothing is.
+        certificate: the serving certificate in use.
         inputs: how each collection that we follow stands.
     """
 
@@ -52,6 +89,7 @@ class Metrics:
         self,
         *,
         monotonic: Callable[[], float],
+        certificate: Certificate,
         watchers: Callable[[], int] = lambda: 0,
         trust_problem: Callable[[], str] = lambda: "",
         inputs: Callable[[], Iterable[Report]] = tuple,
@@ -64,6 +102,7 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self.registry.register(self._collections)
+        self.registry.register(_CertificateFigures(certificate))
         self._requests = Counter(
             f"{PREFIX}_requests",
             "Requests answered, by verb, resource (empty for other paths) and HTTP code.",

@@ -46,8 +46,10 @@ async def api_response(
 
 
 class _Unsigned(web.Response):
-    """Does not say what it was made with, not even where no application is asked (a request that
-    cannot be parsed): aiohttp adds its name and version to every answer otherwise."""
+    """Does not say what it was made with, as aiohttp's answers do.
+
+    Nor where no application is asked: the answer to what cannot be parsed.
+    """
 
     @override
     async def _prepare_headers(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -36,12 +35,12 @@ class ReflectorFigures(Collector):
         reports = self._reports
         yield self._gauge(
             "age_seconds",
-            "Seconds since a collection was last proven to be that of the API server.",
-            [(report.name, report.age) for report in reports if math.isfinite(report.age)],
+            "Seconds since a collection was last proven to be that of the API server; +Inf before.",
+            _each(reports, lambda report: report.age),
         )
         yield self._gauge(
             "synced",
-            "1 where a collection is known, be it as absent; 0 where it may not be read.",
+            "1 where a collection is known, be it as absent; 0 where it is not or may not be read.",
             _each(reports, lambda report: report.standing in {Standing.SYNCED, Standing.ABSENT}),
         )
         yield self._gauge(

@@ -244,7 +244,11 @@ class Served:
             monotonic=time.monotonic,
             queue_max=QUEUE_MAX,
         )
-        self.metrics = Metrics(monotonic=time.monotonic, watchers=lambda: self.catalog.watchers)
+        self.metrics = Metrics(
+            monotonic=time.monotonic,
+            certificate=self.tls,
+            watchers=lambda: self.catalog.watchers,
+        )
         self.sock = bind("127.0.0.1", 0)
         self.address: tuple[str, int] = self.sock.getsockname()[:2]
         self._stack = AsyncExitStack()

@@ -77,6 +77,7 @@ async def test_check_3_a_new_certificate_is_used_for_new_connections_and_watches
         async with served.connection() as (_, writer):
             shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         assert shown == renewed.der
+        assert served.tls.expires == renewed.certificate.not_valid_after_utc.timestamp()
         served.do(served.table.allow("tenant-a", "l4", 1))
         assert await stream.take(1) == [("MODIFIED", "l4")]
     assert key.exists()
@@ -102,7 +103,7 @@ async def test_check_3_files_that_do_not_match_yet_change_nothing(
 
 
 async def test_check_3_a_folder_that_cannot_be_looked_into_leaves_the_last_good_certificate(
-    served: Served, tmp_path: Path
+    served: Served,
 ) -> None:
     """A broken mount: the certificate's path is no path any more."""
     folder = served.files[0].parent

@@ -14,7 +14,7 @@ REPORTS = [
 ]
 
 
-def test_each_collection_is_told_and_an_age_only_where_there_is_one() -> None:
+def test_each_collection_is_told_and_the_age_of_one_never_read_is_infinite() -> None:
     figures, registry = ReflectorFigures("gpu_test"), CollectorRegistry()
     registry.register(figures)
     figures.take(REPORTS)
@@ -22,6 +22,7 @@ def test_each_collection_is_told_and_an_age_only_where_there_is_one() -> None:
     assert got == [
         'gpu_test_collection_age_seconds{collection="pods"} 1.5',
         'gpu_test_collection_age_seconds{collection="kubevirts"} 2.0',
+        'gpu_test_collection_age_seconds{collection="nodes"} +Inf',
         'gpu_test_collection_synced{collection="pods"} 1.0',
         'gpu_test_collection_synced{collection="kubevirts"} 1.0',
         'gpu_test_collection_synced{collection="nodes"} 0.0',

@@ -1,0 +1,65 @@
+"""docs/metrics.md and the registry of the server name the same figures."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp.test_utils import make_mocked_request
+
+from admission.routes import Figures
+from apiserver.metrics import PREFIX, Metrics
+from shared.kube.reflector import Report, Standing
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+NEVER = Report("pods", Standing.STARTING, float("inf"), 0, 0, 0, {}, "")
+
+
+@dataclass
+class Certificate:
+    """As of 2027-01-01, after three failures."""
+
+    expires: float = 1798761600.0
+    failures: int = 3
+
+
+def metrics() -> Metrics:
+    made = Metrics(monotonic=lambda: 0.0, certificate=Certificate(), inputs=lambda: [NEVER])
+    Figures(PREFIX, made.registry)
+    return made
+
+
+async def exposed() -> str:
+    answer = await metrics().expose(make_mocked_request("GET", "/metrics"))
+    assert isinstance(answer.body, bytes)
+    return answer.body.decode()
+
+
+def test_every_figure_is_in_the_document_and_the_other_way_round() -> None:
+    text = asyncio.run(exposed())
+    served = {
+        name
+        for name in re.findall(r"(?m)^# TYPE (gpu_\w+) ", text)
+        if not name.endswith("_created")  # when a counter began: the client library's own
+    }
+    told = set(re.findall(r"gpu_\w+", DOCUMENT.read_text()))
+    rows = set(re.findall(r"(?m)^\| `(gpu_\w+)` \|", DOCUMENT.read_text()))
+
+    assert served
+    assert told == rows == served
+
+
+def test_a_collection_never_listed_is_told_all_the_same() -> None:
+    lines = asyncio.run(exposed()).splitlines()
+
+    assert 'gpu_apiserver_collection_synced{collection="pods"} 0.0' in lines
+    assert 'gpu_apiserver_collection_age_seconds{collection="pods"} +Inf' in lines
+
+
+def test_the_end_of_the_certificate_and_failed_loadings_are_told() -> None:
+    lines = asyncio.run(exposed()).splitlines()
+
+    assert "gpu_apiserver_certificate_expiration_timestamp_seconds 1.7987616e+09" in lines
+    assert "gpu_apiserver_certificate_reload_failures_total 3.0" in lines
