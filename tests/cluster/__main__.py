@@ -13,7 +13,7 @@ from types import FrameType
 from tests.cluster import supervisor
 from tests.cluster.build import REPOSITORY, Binaries, BuildFailed, built
 from tests.cluster.cache import Unusable, cache_folder, to_terminal
-from tests.cluster.up import Failed, down, up
+from tests.cluster.up import Failed, down, remains, up
 
 RUN = REPOSITORY / ".run"
 INTERRUPTED = 130
@@ -22,6 +22,7 @@ INTERRUPTED = 130
 def main() -> int:
     """Run one command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
+    parser.add_argument("--run", type=Path, default=RUN, help="the folder of all that it writes")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="compile the control plane unless the cache has it")
     commands.add_parser("up", help="have everything running in the background")
@@ -30,14 +31,15 @@ def main() -> int:
     supervise.add_argument("folder", type=Path)
     supervise.add_argument("binaries", type=Path)
     arguments = parser.parse_args()
+    run: Path = arguments.run
     try:
         match arguments.command:
             case "build":
                 built(cache_folder(os.environ), to_terminal)
             case "up":
-                _up()
+                _up(run)
             case "down":
-                to_terminal("it is down" if down(RUN, to_terminal) else "nothing was up")
+                to_terminal("it is down" if down(run, to_terminal) else "nothing was up")
             case _:
                 folder: Path = arguments.binaries
                 supervisor.main(arguments.folder, Binaries(folder, folder.name))
@@ -45,16 +47,16 @@ def main() -> int:
         to_terminal(f"failed: {problem}")
         return 1
     except KeyboardInterrupt:
-        to_terminal("interrupted; nothing is left running")
+        to_terminal(f"interrupted; {remains(run)}")
         return INTERRUPTED
     return 0
 
 
-def _up() -> None:
+def _up(folder: Path) -> None:
     binaries = built(cache_folder(os.environ), to_terminal)
     started = time.monotonic()
-    up(RUN, binaries, to_terminal)
-    run = os.path.relpath(RUN)
+    up(folder, binaries, to_terminal)
+    run = os.path.relpath(folder)
     to_terminal(
         f"up after {time.monotonic() - started:.0f} s\n"
         f"  as the administrator: {run}/bin/kubectl …\n"

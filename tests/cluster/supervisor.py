@@ -7,6 +7,7 @@ the right one, and the socket says which process that is. What it says are lines
 
     stay            by who started it, once it is up; the end of that connection before means stop
     refresh KEY     apply the manifests and restart our processes with the code as it is now
+    state           say whether it goes on or is ending
     stop            end everything; the connection ends with the process
 """
 
@@ -34,6 +35,7 @@ from tests.cluster.processes import Died
 from tests.cluster.waiting import NeverHappened
 
 OK, FAILED = "ok", "failed "
+ENDING = "it is ending"
 TENANT = "tenant-acme"
 """The tenant of `.run/tenant.kubeconfig`; the demo gives it budgets and VMs."""
 
@@ -146,6 +148,8 @@ class Supervisor:
                 await _tell(writer, "stopping")
                 self._stop()
                 return
+            case ["state"]:
+                await _tell(writer, FAILED + ENDING if self._life is None else OK)
             case ["refresh", wanted] if wanted == self.key:
                 await self._refresh(writer)
             case _:

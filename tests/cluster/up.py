@@ -19,6 +19,9 @@ from tests.cluster.cache import Say, locked
 
 START_SECONDS_MAX = 300.0
 STOP_SECONDS_MAX = 120.0
+ANSWER_SECONDS_MAX = 5.0
+
+EMPTIED = "starting anew with an empty cluster; what was created in the old one is gone"
 
 
 class Failed(Exception):
@@ -28,8 +31,9 @@ class Failed(Exception):
 def up(folder: Path, binaries: Binaries, say: Say) -> None:
     """Have everything running in the background with what the checkout holds now.
 
-    What runs already is refreshed, or started anew if it can not take up what changed.
-    Interrupted, it leaves nothing behind.
+    What runs already is refreshed, or started anew if it can not take up what changed; anew
+    means empty, and says so. Interrupted, it leaves nothing behind that it started; what ran
+    before goes on.
 
     Raises:
         Failed: when something does not come up.
@@ -43,7 +47,10 @@ def up(folder: Path, binaries: Binaries, say: Say) -> None:
                 if outcome == supervisor.OK:
                     return
                 why = outcome.removeprefix(supervisor.FAILED).partition("\n")[0]
-                say(f"starting anew: {why or 'it is stopping'}")
+                why = why.partition("; the end of ")[0]  # last words, which are in the log
+                say(f"{why or 'what runs is ending'}: {EMPTIED}")
+            elif (folder / "data").exists():
+                say(f"what ran here before ended without make down: {EMPTIED}")
         _end(folder, say)
         _start(folder, binaries, say)
 
@@ -54,6 +61,25 @@ def down(folder: Path, say: Say) -> bool:
         return False
     with locked(folder / "up.lock", "running make up or make down here", say):
         return _end(folder, say)
+
+
+def remains(folder: Path) -> str:
+    """What an interrupted `up` or `down` leaves, in words."""
+    with _connected(folder) as running:
+        if running is None:
+            return "nothing is left running"
+        _tell(running, "state")
+        try:
+            outcome = _heard(running, _to_nobody, ANSWER_SECONDS_MAX)
+        except TimeoutError:
+            outcome = supervisor.OK  # it is busy, not ending
+    if outcome in {"", supervisor.FAILED + supervisor.ENDING}:
+        return "what ran before is ending by itself: make down waits for it"
+    return "what ran before goes on: make down ends it"
+
+
+def _to_nobody(_line: str) -> None:
+    """For an answer without progress."""
 
 
 def _start(folder: Path, binaries: Binaries, say: Say) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from shared import vocabulary
 from tests.cluster.build import REPOSITORY, Binaries
 from tests.cluster.processes import is_alive
-from tests.cluster.up import down, up
+from tests.cluster.up import down, remains, up
 from tests.cluster.waiting import wait_until
 from tests.harness.programs import HEEDS_INTERRUPTS
 
@@ -72,6 +72,58 @@ def test_up_is_refreshed_by_another_up_and_ended_by_down(binaries: Binaries, run
     assert processes(folder) == {}
     assert not (folder / "kubeconfig").exists()
     assert not down(folder, quiet)
+
+
+async def test_an_interrupted_up_says_that_what_ran_before_goes_on(
+    binaries: Binaries, run: Path
+) -> None:
+    folder = run / "goes-on"
+    await asyncio.to_thread(up, folder, binaries, quiet)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.cluster", "--run", folder, "up"),
+            cwd=REPOSITORY,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        async for line in process.stderr:
+            if line.startswith(b"it is up"):
+                process.send_signal(signal.SIGTERM)  # heeded like Ctrl-C
+                break
+        last = await process.stderr.read()
+        assert await process.wait() == 130
+        assert last.decode() == "interrupted; what ran before goes on: make down ends it\n"
+        assert set(processes(folder)) >= PARTS - {"gpu-apiserver"}  # that one is just restarted
+    finally:
+        assert await asyncio.to_thread(down, folder, quiet)
+    assert remains(folder) == "nothing is left running"
+
+
+async def test_up_says_that_it_starts_empty_when_the_cluster_had_died(
+    binaries: Binaries, run: Path
+) -> None:
+    folder = run / "died"
+    await asyncio.to_thread(up, folder, binaries, quiet)
+    try:
+        pid = processes(folder)["kube-apiserver"]
+        os.kill(pid, signal.SIGKILL)
+
+        async def noticed() -> bool:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return True  # the supervisor has waited for it
+            return False
+
+        await wait_until(noticed, "the supervisor knows that kube-apiserver is dead")
+        said: list[str] = []
+        await asyncio.to_thread(up, folder, binaries, said.append)
+        assert said[0] == (
+            "kube-apiserver ended with -9: starting anew with an empty cluster;"
+            " what was created in the old one is gone"
+        )
+    finally:
+        assert await asyncio.to_thread(down, folder, quiet)
 
 
 async def test_a_killed_supervisor_takes_everything_with_it(binaries: Binaries, run: Path) -> None:
