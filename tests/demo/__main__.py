@@ -10,6 +10,8 @@ from pathlib import Path
 from tests.demo.stage import DemoFailed, Kubectl, hold_to_story, set_up, view_of
 from tests.demo.story import STOCKS, TENANTS, Tenant
 
+INTERRUPTED = 130
+
 
 def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
@@ -69,6 +71,9 @@ def main() -> int:
     except DemoFailed as failure:
         sys.stderr.write(f"\nthe demo failed: {failure}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; what make up started goes on: make down ends it\n")
+        return INTERRUPTED
     say(
         f"""
 Every number above was worked out by hand before, and the live answers are equal to it.

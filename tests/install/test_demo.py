@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ from tests.cluster.build import REPOSITORY, Binaries
 from tests.cluster.install import Catalog
 from tests.cluster.plane import control_plane
 from tests.cluster.supervisor import write_tools
+from tests.harness.programs import HEEDS_INTERRUPTS
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +88,28 @@ async def test_without_a_cluster_the_demo_says_how_to_get_one(tmp_path: Path) ->
     done = await demo(tmp_path / "nothing")
     assert done.returncode == 1
     assert "run `make demo`, or `make up` first" in done.stderr
+
+
+async def test_an_interrupted_demo_ends_with_one_line(tmp_path: Path) -> None:
+    """The cluster is a kubectl that never ends."""
+    (tmp_path / "bin").mkdir()
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    kubectl.chmod(0o755)
+    for name in ("kubeconfig", "tenant.kubeconfig"):
+        (tmp_path / name).touch()
+    code = HEEDS_INTERRUPTS + "import runpy\nrunpy.run_module('tests.demo', run_name='__main__')\n"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, "--run", str(tmp_path)),
+        cwd=REPOSITORY,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if b" apply " in line:
+            process.send_signal(signal.SIGINT)
+            break
+    _, told = await process.communicate()
+    assert process.returncode == 130
+    assert told.decode() == "\ninterrupted; what make up started goes on: make down ends it\n"
