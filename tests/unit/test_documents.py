@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.flow import WATCHES_PER_USER_MAX
+from shared.kube.collections import CLUSTER
+from shared.kube.pace import BRISK
+
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")])
 PACKAGES = ("admission", "apiserver", "binder", "shared", "tests", "manifests")
@@ -67,3 +71,17 @@ def test_every_make_target_that_a_document_names_exists() -> None:
     }
     assert named
     assert {each for each in named if each[0] not in targets} == set()
+
+
+def test_the_limits_and_the_load_that_operators_read_of_are_those_of_the_code() -> None:
+    text = (REPOSITORY / "docs/operating.md").read_text()
+    deployment = (REPOSITORY / "manifests/base/deployment.yaml").read_text()
+    assert f"{WATCHES_PER_USER_MAX} watches of one user" in text
+    (memory,) = re.findall(r"memory: (\d+Mi) #", deployment)
+    assert f"{memory} of memory" in text
+    followed = len(CLUSTER) + 2  # and the ConfigMaps of the settings and of the authorities
+    shortest, longest = BRISK.watch
+    assert f"follows {followed} collections" in text
+    assert f"ends after {shortest} to {longest} seconds" in text
+    per_minute = round(followed * 60 / ((shortest + longest) / 2))
+    assert f"about {per_minute} watches" in text
