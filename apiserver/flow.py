@@ -29,6 +29,7 @@ WATCHES_PER_USER_MAX: Final = 500
 
 WATCH_RETRY_SECONDS: Final = 5
 
+_DURATION_LENGTH_MAX: Final = 64
 _DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)")
 _UNIT_SECONDS: Final = {
     "ns": 1e-9,
@@ -102,12 +103,18 @@ def parse_duration(text: str) -> float:
     Raises:
         BadRequest: it is none.
     """
+    # Anybody can send one, known or not: length first, since the pattern is slow on long digits.
+    if len(text) > _DURATION_LENGTH_MAX:
+        raise BadRequest(
+            f"timeout={text[:_DURATION_LENGTH_MAX]!r}… is no duration such as 30s or 1m30s: "
+            f"{len(text)} characters, of which at most {_DURATION_LENGTH_MAX} are read"
+        )
     sign = -1.0 if text[:1] == "-" else 1.0
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":
         return 0.0
     parts = _DURATION.findall(rest)
-    if not parts or "".join(parts) != rest or len(rest) > 64:
+    if not parts or "".join(parts) != rest:
         raise BadRequest(f"timeout={text!r} is no duration such as 30s or 1m30s")
     seconds = 0.0
     for part in parts:

@@ -52,6 +52,10 @@ class Clause:
 _HUMAN: Final = ("curl", "Wget", "Mozilla/5.0")
 _PARTIAL_LIST: Final = "PartialObjectMetadataList"
 _HEADER_MAX: Final = 4096
+_KEPT_LENGTH_MAX: Final = 256
+"""Longer headers are read anew each time, so that nobody fills our memory with what they hold."""
+
+_KEPT_MAX: Final = 256
 
 
 def clauses(header: str) -> tuple[Clause, ...]:
@@ -60,10 +64,11 @@ def clauses(header: str) -> tuple[Clause, ...]:
     A quoted value may not contain a comma or a semicolon; none that exists does. What comes
     after the first 4 KiB is not read.
     """
-    return _clauses(header[:_HEADER_MAX])
+    if len(header) > _KEPT_LENGTH_MAX:
+        return _clauses(header[:_HEADER_MAX])
+    return _clauses_kept(header)
 
 
-@lru_cache(maxsize=1024)
 def _clauses(header: str) -> tuple[Clause, ...]:
     weighed = []
     for text in header.split(","):
@@ -80,6 +85,9 @@ def _clauses(header: str) -> tuple[Clause, ...]:
     return tuple(clause for _, clause in sorted(weighed, key=lambda pair: -pair[0]))
 
 
+_clauses_kept = lru_cache(maxsize=_KEPT_MAX)(_clauses)
+
+
 def _weight(text: str) -> float:
     try:
         return float(text)
@@ -93,10 +101,11 @@ def negotiate(header: str, endpoint: Endpoint) -> Accepted:
     Raises:
         NotAcceptable: there is none.
     """
-    return _negotiate(header[:_HEADER_MAX], endpoint)
+    if len(header) > _KEPT_LENGTH_MAX:
+        return _negotiate(header, endpoint)
+    return _negotiate_kept(header, endpoint)
 
 
-@lru_cache(maxsize=1024)
 def _negotiate(header: str, endpoint: Endpoint) -> Accepted:
     for clause in clauses(header or "*/*"):
         media = _media(clause.type, endpoint)
@@ -112,6 +121,9 @@ def _negotiate(header: str, endpoint: Endpoint) -> Accepted:
     offered = [Media.JSON.value] if streams else [media.value for media in Media]
     told = ", ".join(offered)
     raise NotAcceptable(f"only the following media types are accepted: {told}")
+
+
+_negotiate_kept = lru_cache(maxsize=_KEPT_MAX)(_negotiate)
 
 
 def _media(media_range: str, endpoint: Endpoint) -> Media | None:

@@ -22,6 +22,10 @@ _VERBS: Final = {
     "DELETE": "delete",
 }
 
+_PARTS_MAX: Final = 8
+"""apis, group, version, namespaces, one of them, resource, name, subresource; the rest is not
+looked at."""
+
 _READS: Final = frozenset({"list", "watch", "deletecollection"})
 
 
@@ -59,7 +63,7 @@ def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInf
         path: decoded.
         query: the first value of each parameter.
     """
-    parts = path.strip("/").split("/")
+    parts = path.strip("/").split("/", _PARTS_MAX)
     if len(parts) < 4 or parts[0] != "apis":
         return RequestInfo(verb=method.lower(), path=path)
     _, group, version, *rest = parts

@@ -18,6 +18,15 @@ from shared.errors import BadRequest
 FIELD_NAME: Final = "metadata.name"
 FIELD_NAMESPACE: Final = "metadata.namespace"
 
+SELECTOR_LENGTH_MAX: Final = 128 * 1024
+"""Characters of one selector; the values of thousands of objects fit in."""
+
+NAME_SELECTOR_LENGTH_MAX: Final = 1024
+"""Characters of a field selector in which a name is looked for before it is known who asks.
+The longest that names one object, with its namespace and as often escaped as can be, is shorter."""
+
+_SHOWN_LENGTH_MAX: Final = 128
+
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
 _KEY: Final = re.compile(rf"(?:(?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_NAME}")
@@ -105,7 +114,7 @@ def selector(field_selector: str, label_selector: str) -> Selector:
     for requirement in fields:
         if requirement.key not in {FIELD_NAME, FIELD_NAMESPACE}:
             raise BadRequest(
-                f"field label not supported: {requirement.key} "
+                f"field label not supported: {requirement.key[:_SHOWN_LENGTH_MAX]} "
                 f"(supported: {FIELD_NAME}, {FIELD_NAMESPACE})"
             )
     return Selector(fields, parse_labels(label_selector))
@@ -115,8 +124,11 @@ def exact_name(field_selector: str) -> str:
     """The one name that a field selector asks for, empty where it asks for none.
 
     Authorization treats such a list as one of that name; a selector that cannot be parsed
-    names nothing here and is refused by the handler.
+    names nothing here and is refused by the handler. Nor does one that is longer than
+    `NAME_SELECTOR_LENGTH_MAX`: it takes the right to the whole collection.
     """
+    if len(field_selector) > NAME_SELECTOR_LENGTH_MAX:
+        return ""
     try:
         fields = parse_fields(field_selector)
     except BadRequest:
@@ -132,19 +144,22 @@ def parse_fields(text: str) -> Requirements:
     r"""Parse a field selector: terms joined by commas; `\` escapes a comma, `=` or itself.
 
     Raises:
-        BadRequest: a term without operator.
+        BadRequest: a term without operator, or it is too long.
     """
+    _check_length("field", text)
     requirements = []
     for term in re.findall(r"(?:\\.?|[^,\\])+", text, re.DOTALL):
         found = re.fullmatch(r"((?:\\.|[^=!\\])*)(==|!=|=)(.*)", term, re.DOTALL)
         if found is None:
             raise BadRequest(
-                f"unable to parse field selector {text!r}: {term!r} is not key=value, "
-                "key==value or key!=value"
+                f"unable to parse field selector {_shown(text)}: {_shown(term)} is not "
+                "key=value, key==value or key!=value"
             )
         key, operator, value = found.groups()
         if not re.fullmatch(r"(?:\\[\\,=]|[^\\,=])*", value):
-            raise BadRequest(f"unable to parse field selector {text!r}: bad value {value!r}")
+            raise BadRequest(
+                f"unable to parse field selector {_shown(text)}: bad value {_shown(value)}"
+            )
         requirements.append(
             Requirement(
                 key.strip(),
@@ -159,9 +174,23 @@ def parse_labels(text: str) -> Requirements:
     """Parse a label selector.
 
     Raises:
-        BadRequest: bad grammar, key or value.
+        BadRequest: bad grammar, key or value, or it is too long.
     """
+    _check_length("label", text)
     return _LabelParser(text).requirements() if text.strip() else ()
+
+
+def _check_length(of: str, text: str) -> None:
+    if len(text) > SELECTOR_LENGTH_MAX:
+        raise BadRequest(
+            f"{of} selector {_shown(text)} has {len(text)} characters, "
+            f"more than the {SELECTOR_LENGTH_MAX} that are read"
+        )
+
+
+def _shown(text: str) -> str:
+    """Quoted, and cut where it is long: an answer need not carry back what was sent."""
+    return f"{text[:_SHOWN_LENGTH_MAX]!r}{'…' * (len(text) > _SHOWN_LENGTH_MAX)}"
 
 
 class _LabelParser:
@@ -179,7 +208,7 @@ class _LabelParser:
             self._next()
             found.append(self._requirement())
         if self._peek():
-            raise self._error(f"unexpected {self._peek()!r}")
+            raise self._error(f"unexpected {_shown(self._peek())}")
         return tuple(found)
 
     def _requirement(self) -> Requirement:
@@ -209,7 +238,7 @@ class _LabelParser:
                 self._next()
                 return Requirement(key, Operator.NOT_IN, self._values())
             case other:
-                raise self._error(f"unexpected {other!r} after key {key!r}")
+                raise self._error(f"unexpected {_shown(other)} after key {key!r}")
 
     def _values(self) -> tuple[str, ...]:
         if self._next() != "(":
@@ -224,7 +253,7 @@ class _LabelParser:
     def _key(self) -> str:
         key = self._next()
         if not _KEY.fullmatch(key):
-            raise self._error(f"{key!r} is no label key")
+            raise self._error(f"{_shown(key)} is no label key")
         return key
 
     def _value(self) -> str:
@@ -232,13 +261,13 @@ class _LabelParser:
             return ""
         value = self._next()
         if not _VALUE.fullmatch(value):
-            raise self._error(f"{value!r} is no label value")
+            raise self._error(f"{_shown(value)} is no label value")
         return value
 
     def _number(self) -> str:
         value = self._next()
         if not _is_number(value):
-            raise self._error(f"{value!r} is no whole number")
+            raise self._error(f"{_shown(value)} is no whole number")
         return value
 
     def _peek(self) -> str:
@@ -250,4 +279,4 @@ class _LabelParser:
         return token
 
     def _error(self, what: str) -> BadRequest:
-        return BadRequest(f"unable to parse label selector {self._text!r}: {what}")
+        return BadRequest(f"unable to parse label selector {_shown(self._text)}: {what}")

@@ -31,6 +31,13 @@ def test_check_72_anything_else_is_a_bad_request(text: str) -> None:
         parse_duration(text)
 
 
+def test_an_endless_duration_is_refused_unread_and_not_told_back() -> None:
+    with pytest.raises(BadRequest, match="duration") as caught:
+        parse_duration("1" * 3000)
+
+    assert len(str(caught.value)) < 200
+
+
 def test_check_97_a_user_may_have_so_many_watches_and_no_more() -> None:
     limit = WatchLimit(per_user_max=2)
 

@@ -3,7 +3,15 @@
 import pytest
 
 from apiserver.forms import Form, Include, Shape
-from apiserver.negotiation import Accepted, Endpoint, Media, accepted, accepts_gzip, negotiate
+from apiserver.negotiation import (
+    Accepted,
+    Endpoint,
+    Media,
+    accepted,
+    accepts_gzip,
+    clauses,
+    negotiate,
+)
 from shared.errors import BadRequest, NotAcceptable
 
 PLAIN = Form()
@@ -125,3 +133,10 @@ def test_indentation_can_be_asked_for_in_the_media_type() -> None:
 def test_gzip_is_used_where_it_is_taken(header: str, wanted: bool) -> None:
     assert accepts_gzip(header) is wanted
     assert not accepts_gzip("")
+
+
+def test_only_short_headers_are_kept_in_memory() -> None:
+    common = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+    assert clauses(common) is clauses(common)
+    assert clauses("a," * 200) is not clauses("a," * 200)

@@ -155,6 +155,20 @@ def test_the_one_name_that_a_selector_asks_for_is_found(text: str, name: str) ->
     assert exact_name(text) == name
 
 
+def test_a_long_selector_asks_for_no_one_name_before_it_is_known_who_asks() -> None:
+    assert exact_name("metadata.name=a100" + ",a=b" * 300) == ""
+    escaped = "\\\\" * 253
+    assert exact_name(f"metadata.name={escaped},metadata.namespace={'n' * 63}") == "\\" * 253
+
+
+@pytest.mark.parametrize("text", ["a=b," * 33_000, "a" * 1000, "a=b,=" + "c" * 1000])
+def test_what_is_wrong_with_a_long_selector_is_told_briefly(text: str) -> None:
+    for parse in (parse_labels, lambda text: selector(text, "")):
+        with pytest.raises(BadRequest, match=r"selector|field") as caught:
+            parse(text)
+        assert len(str(caught.value)) < 600
+
+
 def test_everything_means_everything() -> None:
     assert EVERYTHING.matches("any", "thing", {})
 
