@@ -37,7 +37,7 @@ from apiserver.readings import OLD, refusals, unread
 from apiserver.reviews import KubernetesReviews
 from apiserver.serving import CertificateError, Tls
 from apiserver.trust import TrustSource
-from apiserver.versions import Versions
+from apiserver.versions import IDENTITIES, Versions
 from shared.core.cluster import ClusterState
 from shared.core.model import Change
 from shared.fields import Json, mapping, text
@@ -106,7 +106,8 @@ class Process:
         self._missing: list[str] = []
         self._refused: dict[str, str] = {}
         self._state = ClusterState()
-        self.catalog = Catalog(StateSource(self._state), Versions(_wall), monotonic=time.monotonic)
+        versions = Versions(_wall, identity=secrets.randbelow(IDENTITIES))
+        self.catalog = Catalog(StateSource(self._state), versions, monotonic=time.monotonic)
         self._informer = Informer(
             connection,
             CLUSTER,

@@ -16,6 +16,7 @@ from apiserver.versions import Versions, instant
 from apiserver.views import OptionSource, View
 from apiserver.watch import QUEUE_MAX, Change, Subscription
 from shared.core.tenants import is_tenant, is_within
+from shared.errors import Expired
 
 if TYPE_CHECKING:
     from apiserver.selectors import Selector
@@ -101,8 +102,12 @@ class Catalog:
         """Begin to read changes after a version; 0 begins with everything as it is now.
 
         Raises:
-            Expired: the version is older than what is known.
+            Expired: the version is older than what is known, or another process gave it out.
         """
+        if since and not self.versions.is_own(since):
+            raise Expired(
+                f"too old resource version: {since} (not of this replica, or from before its start)"
+            )
         namespaces = self._tenants() if namespace is None else [namespace]
         views = [self._view(name) for name in namespaces]
         backlog = [change for view in views for change in _backlog(view, since)]

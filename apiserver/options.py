@@ -183,10 +183,10 @@ class Options:
         """
         if version is None:
             return
-        ahead = (version - (current := self._catalog.versions.current())) / VERSIONS_PER_SECOND
-        if ahead > FUTURE_SECONDS_MAX:
-            raise TimedOut.version_too_large(version, current)
-        if ahead > 0:
+        while version > (current := self._catalog.versions.current()):
+            ahead = (version - current) / VERSIONS_PER_SECOND
+            if ahead > FUTURE_SECONDS_MAX:
+                raise TimedOut.version_too_large(version, current)
             await asyncio.sleep(ahead)
 
 

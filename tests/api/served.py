@@ -240,7 +240,7 @@ class Served:
         self.tls = Tls(*self.files)
         self.catalog = Catalog(
             self.table,
-            Versions(lambda: time.time_ns() / 1e9),
+            Versions(lambda: time.time_ns() / 1e9, identity=7),
             monotonic=time.monotonic,
             queue_max=QUEUE_MAX,
         )

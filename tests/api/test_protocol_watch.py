@@ -93,6 +93,26 @@ async def test_check_86_a_version_that_is_too_old_is_expired_and_a_new_list_help
         pass
 
 
+@pytest.mark.parametrize("target", [A, ALL])
+async def test_a_watch_from_a_version_of_another_replica_is_expired_but_a_list_is_answered(
+    served: Served, target: str
+) -> None:
+    admin = await served.admin()
+    own = int(await listed(served, target))
+    foreign = own + 1  # of a process that drew the next number, in the same microsecond
+    joined = f"resourceVersion={foreign}"
+
+    answer = await admin(f"{target}?watch=1&{joined}")
+    assert (answer.status, answer.json["reason"]) == (410, "Expired")
+    assert answer.json["message"].startswith(f"too old resource version: {foreign}")
+
+    for query in (joined, f"{joined}&resourceVersionMatch=NotOlderThan"):
+        newer = await admin(f"{target}?{query}")
+        assert newer.status == 200
+        assert int(newer.json["metadata"]["resourceVersion"]) >= foreign
+    assert (await admin(f"{A}/a100?{joined}")).status == 200
+
+
 async def test_check_87_a_watch_ends_when_it_was_asked_to_with_a_clean_end(served: Served) -> None:
     began = time.monotonic()
     async with (await served.admin()).watch(f"{A}?watch=1&timeoutSeconds=1") as stream:

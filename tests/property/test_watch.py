@@ -48,7 +48,10 @@ class World:
 
     def __post_init__(self) -> None:
         self.catalog = Catalog(
-            self.table, Versions(lambda: self.seconds), monotonic=lambda: 0.0, queue_max=10_000
+            self.table,
+            Versions(lambda: self.seconds, identity=0),
+            monotonic=lambda: 0.0,
+            queue_max=10_000,
         )
 
     def do(self, step: tuple[object, ...]) -> Touched:

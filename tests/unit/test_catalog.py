@@ -34,7 +34,9 @@ class World:
         self.wall = Clock(1_800_000_000.0)
         self.monotonic = Clock(0.0)
         self.table = Table(*namespaces)
-        self.catalog = Catalog(self.table, Versions(self.wall), monotonic=self.monotonic)
+        self.catalog = Catalog(
+            self.table, Versions(self.wall, identity=7), monotonic=self.monotonic
+        )
 
     def do(self, touched: Touched) -> None:
         self.wall.seconds += 1
@@ -112,7 +114,7 @@ def test_the_observed_time_is_that_of_the_version(world: World) -> None:
 
     assert entry is not None
     served = orjson.loads(entry.encoded.object)
-    assert served["metadata"]["resourceVersion"] == str(entry.version) == "1800000061000001"
+    assert served["metadata"]["resourceVersion"] == str(entry.version) == "1800000061000001007"
     assert served["status"]["observedTime"] == "2027-01-15T08:01:01Z"
 
 
@@ -243,7 +245,29 @@ async def test_check_86_a_version_from_before_the_view_is_expired(world: World) 
     world.catalog.options("tenant-a")
 
     with pytest.raises(Expired, match="too old resource version"):
-        world.read("tenant-a", since=old - 1)
+        world.read("tenant-a", since=old - 1000)
+
+
+async def test_a_version_of_another_replica_is_expired_though_it_is_not_older(
+    world: World,
+) -> None:
+    """This replica cannot know what that one has told, so events would be lost silently."""
+    other = Versions(world.wall, identity=8)
+    world.catalog.options("tenant-a")
+    world.wall.seconds += 1
+    foreign = other.current()
+    world.wall.seconds += 1
+
+    for namespace in ("tenant-a", None):
+        with pytest.raises(Expired, match=f"too old resource version: {foreign} "):
+            world.read(namespace, since=foreign)
+
+
+async def test_a_version_from_before_the_start_of_the_process_is_expired(world: World) -> None:
+    before = (1_800_000_000_000_000 - 1) * 1000 + 7
+
+    with pytest.raises(Expired, match="from before its start"):
+        world.read("tenant-a", since=before)
 
 
 async def test_check_64_selectors_choose_what_a_reader_sees(world: World) -> None:

@@ -1,11 +1,14 @@
 """Versions, and what a reader of changes sees (checks 69, 92 to 94 and 111)."""
 
 import re
+from datetime import UTC, datetime
+
+import pytest
 
 from apiserver.entry import Entry, freshness
 from apiserver.options import Bookmarks
 from apiserver.selectors import EVERYTHING, Selector, selector
-from apiserver.versions import Versions
+from apiserver.versions import Versions, instant
 from apiserver.watch import Change, Kind, Subscription, seen
 from tests.api.pki import NOW
 from tests.api.source import Table, a_class
@@ -22,35 +25,79 @@ class Wall:
 
 def test_check_69_versions_are_decimal_numbers_that_grow_with_the_clock() -> None:
     wall = Wall()
-    versions = Versions(wall)
+    versions = Versions(wall, identity=7)
 
     first = versions.next()
     wall.seconds += 1
     second = versions.current()
 
     assert re.fullmatch(r"[1-9][0-9]*", str(first))
-    assert second - first == 1_000_000
+    assert second - first == 1_000_000_000
 
 
 def test_check_111_versions_never_go_back_when_the_clock_does() -> None:
     wall = Wall()
-    versions = Versions(wall)
+    versions = Versions(wall, identity=7)
     before = versions.current()
 
     wall.seconds -= 10
 
     assert versions.current() == before
-    assert versions.next() == before + 1
-    assert versions.current() == before + 1
+    assert versions.next() == before + 1000
+    assert versions.current() == before + 1000
 
 
 def test_a_change_has_a_larger_version_than_any_given_out_before() -> None:
-    versions = Versions(Wall())
+    versions = Versions(Wall(), identity=7)
 
     listed = versions.current()
     changes = [versions.next() for _ in range(3)]
 
-    assert changes == [listed + 1, listed + 2, listed + 3]
+    assert changes == [listed + 1000, listed + 2000, listed + 3000]
+
+
+def test_the_last_three_digits_of_every_version_are_the_number_of_the_process() -> None:
+    wall = Wall()
+    versions = Versions(wall, identity=42)
+
+    given = [versions.current(), versions.next()]
+    wall.seconds += 0.0123457
+    given += [versions.current(), versions.next()]
+
+    assert {str(version)[-3:] for version in given} == {"042"}
+    assert given == sorted(set(given))
+    assert max(given) < 2**63
+    assert instant(given[0]) == datetime(2027, 1, 15, 8, 0, tzinfo=UTC)
+
+
+def test_a_process_knows_the_versions_that_it_gave_out_from_those_of_another() -> None:
+    wall = Wall()
+    one, other = Versions(wall, identity=1), Versions(wall, identity=2)
+    mine, foreign = [], []
+    for _ in range(3):
+        wall.seconds += 1
+        mine += [one.current(), one.next()]
+        foreign += [other.current(), other.next()]
+
+    assert [one.is_own(version) for version in mine] == [True] * 6
+    assert [one.is_own(version) for version in foreign] == [False] * 6
+    assert not one.is_own(mine[-1] + 1000 * 3_000_000)  # not given out yet
+    assert not Versions(wall, identity=1).is_own(mine[0])  # a process that had this number before
+
+
+def test_versions_of_two_processes_can_be_compared_as_their_clocks_agree() -> None:
+    wall = Wall()
+    one, other = Versions(wall, identity=999), Versions(wall, identity=0)
+    earlier = one.next()
+    wall.seconds += 1e-5
+
+    assert other.current() > earlier
+
+
+@pytest.mark.parametrize("identity", [-1, 1000])
+def test_a_number_of_more_than_three_digits_is_none(identity: int) -> None:
+    with pytest.raises(ValueError, match="must be from 0 to 999"):
+        Versions(Wall(), identity=identity)
 
 
 def entry(version: int, **labels: str) -> Entry:
