@@ -124,8 +124,17 @@ class Catalog:
         """Stop reading."""
         readers = self._readers_at(subscription.namespace)
         readers.discard(subscription)
-        if subscription.namespace is not None and not readers:
+        if readers:
+            return
+        # Whoever read until now may come back: the idle time begins here.
+        left: Collection[str] = self._views
+        if subscription.namespace is not None:
             del self._readers[subscription.namespace]
+            left = [subscription.namespace]
+        now = self._monotonic()
+        for name in left:
+            if name in self._views and (subscription.namespace is not None or is_tenant(name)):
+                self._views[name].used = now
 
     def end(self) -> None:
         """Let every reader end, now and later: the process goes away."""

@@ -422,6 +422,26 @@ async def test_a_view_that_nobody_asks_about_is_dropped_and_one_that_is_read_is_
         world.read("tenant-b", since=listed)
 
 
+@pytest.mark.parametrize("namespace", ["tenant-a", None])
+async def test_a_view_is_kept_for_a_reader_that_left_after_a_long_quiet_watch(
+    world: World, namespace: str | None
+) -> None:
+    """Its version is that of a bookmark; nothing but time went by."""
+    reader = world.read(namespace)
+    reader.take()
+    world.monotonic.seconds = 3 * IDLE_SECONDS
+    world.wall.seconds += 3 * IDLE_SECONDS
+    marked = world.catalog.versions.current()
+    world.catalog.unsubscribe(reader)
+    world.monotonic.seconds += 1
+
+    other = world.read("default")
+    other.take()
+    await running(world, other, lambda: world.do(world.table.put(a_class("a100", memory="40Gi"))))
+
+    assert ("MODIFIED", "tenant-a", "a100") in told(world.read(namespace, since=marked))
+
+
 async def test_the_end_of_the_process_ends_readers_now_and_later(world: World) -> None:
     one, of_all = world.read("tenant-a"), world.read(None)
 
