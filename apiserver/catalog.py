@@ -62,6 +62,8 @@ class Catalog:
         self._views: dict[str, View] = {}
         self._readers: dict[str, set[Subscription]] = {}
         self._readers_of_all: set[Subscription] = set()
+        self._all_since: int | None = None
+        """Since which version no tenant's options were without a view; None where some may be."""
         self._wake = asyncio.Event()
         self._ended = False
         self._fresh = freshness(None, instant(versions.current()))
@@ -86,10 +88,13 @@ class Catalog:
             if computed >= _BREATH:
                 computed = 0
                 await asyncio.sleep(0)
+        self._note_all()
 
     def options_of_all(self) -> list[Entry]:
         """The options of every tenant by namespace and name. Prepare first: this does not wait."""
-        return [entry for namespace in self._tenants() for entry in self.options(namespace)]
+        found = [entry for namespace in self._tenants() for entry in self.options(namespace)]
+        self._note_all()
+        return found
 
     def subscribe(
         self,
@@ -109,7 +114,11 @@ class Catalog:
                 f"too old resource version: {since} (not of this replica, or from before its start)"
             )
         namespaces = self._tenants() if namespace is None else [namespace]
+        if namespace is None and since and (self._all_since is None or since < self._all_since):
+            raise Expired(f"too old resource version: {since} ({self._all_since})")
         views = [self._view(name) for name in namespaces]
+        if namespace is None:
+            self._note_all()
         backlog = [change for view in views for change in _backlog(view, since)]
         backlog.sort(key=lambda change: change.version)
         subscription = Subscription(
@@ -133,7 +142,8 @@ class Catalog:
             left = [subscription.namespace]
         now = self._monotonic()
         for name in left:
-            if name in self._views and (subscription.namespace is not None or is_tenant(name)):
+            named = subscription.namespace is not None
+            if name in self._views and (named or (is_tenant(name) and self._exists(name))):
                 self._views[name].used = now
 
     def end(self) -> None:
@@ -182,7 +192,7 @@ class Catalog:
             await self._wake.wait()
             await asyncio.sleep(COALESCE_SECONDS)
             self._wake.clear()
-            self._drop_idle()
+            self.drop_idle()
             await self._tell()
 
     async def _tell(self) -> None:
@@ -195,15 +205,29 @@ class Catalog:
                 self._view(namespace)
                 await asyncio.sleep(0)
 
-    def _drop_idle(self) -> None:
+    def drop_idle(self) -> None:
+        """Forget the views that nobody asked about for long; `run` does so as things change."""
         before = self._monotonic() - IDLE_SECONDS
         for name in [name for name, view in self._views.items() if view.used < before]:
-            self._drop(name)
+            if not self._exists(name):
+                self._view(name)  # that it went may be news, and then counts as use
+            if self._views[name].used < before:
+                self._drop(name)
 
     def _drop(self, namespace: str) -> None:
-        read = namespace in self._readers or (self._readers_of_all and is_tenant(namespace))
-        if not read:
-            del self._views[namespace]
+        if namespace in self._readers:
+            return
+        if is_tenant(namespace):
+            exists = self._exists(namespace)
+            if self._readers_of_all and exists:
+                return
+            # Readers of all have to be told that it is gone before it is forgotten.
+            view = self._views[namespace] if exists else self._view(namespace)
+            if exists:
+                self._all_since = None
+            elif self._all_since is not None:
+                self._all_since = max(self._all_since, view.newest)
+        del self._views[namespace]
 
     def _view(self, namespace: str) -> View:
         """The view of a namespace, up to date; its readers are told what that changed."""
@@ -211,17 +235,37 @@ class Catalog:
         if view is None:
             if len(self._views) >= VIEWS_MAX:
                 self._drop(min(self._views.values(), key=lambda each: each.used).namespace)
-            view = self._views[namespace] = View(namespace, self.versions.current())
-        view.used = self._monotonic()
+            view = self._views[namespace] = View(namespace, self._floor(namespace))
+            view.used = self._monotonic()
+        if namespace in self._readers or self._exists(namespace):
+            view.used = self._monotonic()
         if view.is_stale:
             changes = view.refresh(self._source, self.versions, self._fresh)
             if changes:
+                view.used = self._monotonic()
                 for reader in self._readers.get(namespace, ()):
                     reader.push(changes)
                 if is_tenant(namespace):
                     for reader in self._readers_of_all:
                         reader.push(changes)
         return view
+
+    def _floor(self, namespace: str) -> int:
+        """From which version on a new view knows all.
+
+        Where every tenant has had a view, one without is new: nobody was shown options of it.
+        """
+        if is_tenant(namespace) and self._all_since is not None:
+            return self._all_since
+        return self.versions.current()
+
+    def _note_all(self) -> None:
+        """Every tenant was asked about: from now on a tenant without a view is new."""
+        if self._all_since is None and all(name in self._views for name in self._tenants()):
+            self._all_since = self.versions.current()
+
+    def _exists(self, namespace: str) -> bool:
+        return namespace in self._source.namespaces()
 
     def _tenants(self) -> list[str]:
         """Every tenant, and those that went and are remembered: readers have to learn of it."""

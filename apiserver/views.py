@@ -55,6 +55,8 @@ class View:
     def __init__(self, namespace: str, floor: int) -> None:
         self.namespace = namespace
         self.floor = floor
+        self.newest = 0
+        """The version of its last change."""
         self.used = 0.0
         self.stale: set[str] = set()
         self.all_stale = True
@@ -83,6 +85,8 @@ class View:
         if any(change.before is None for change in changes):
             self._entries = dict(sorted(self._entries.items()))
         self.stale, self.all_stale = set(), False
+        if changes:
+            self.newest = changes[-1].version
         return changes
 
     def _refresh_one(

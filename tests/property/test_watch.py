@@ -36,6 +36,7 @@ steps = st.one_of(
     st.tuples(st.just("leave")),
     st.tuples(st.just("come back")),
     st.tuples(st.just("clock"), st.floats(-5, 5)),
+    st.tuples(st.just("idle"), st.floats(0, 900)),
 )
 
 
@@ -45,12 +46,13 @@ class World:
 
     table: Table = field(default_factory=lambda: Table(*NAMESPACES))
     seconds: float = 1_800_000_000.0
+    idle: float = 0.0
 
     def __post_init__(self) -> None:
         self.catalog = Catalog(
             self.table,
             Versions(lambda: self.seconds, identity=0),
-            monotonic=lambda: 0.0,
+            monotonic=lambda: self.idle,
             queue_max=10_000,
         )
 
@@ -69,6 +71,9 @@ class World:
                 return self.table.remove_namespace(namespace)
             case ("clock", float(seconds)):
                 self.seconds += seconds
+            case ("idle", float(seconds)):
+                self.idle += seconds
+                self.catalog.drop_idle()
             case _:
                 pass  # what is not there cannot be removed
         return Touched()

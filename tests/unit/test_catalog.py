@@ -322,6 +322,53 @@ async def test_a_reader_of_all_that_comes_back_learns_that_a_tenant_is_gone(
     assert told(reader) == [("DELETED", "tenant-b", "a100"), ("DELETED", "tenant-b", "l4")]
 
 
+async def test_a_reader_of_all_that_comes_back_learns_of_a_tenant_made_since(
+    world: World,
+) -> None:
+    world.catalog.options_of_all()
+    listed = world.catalog.versions.current()
+    world.do(world.table.add_namespace("tenant-c"))
+
+    wanted = [("ADDED", "tenant-c", "a100"), ("ADDED", "tenant-c", "l4")]
+    assert told(world.read(None, since=listed)) == wanted
+    assert told(world.read("tenant-c", since=listed)) == wanted
+
+
+async def test_a_reader_of_all_has_to_list_where_a_tenant_was_not_looked_at_then(
+    world: World,
+) -> None:
+    world.catalog.options("tenant-a")
+    listed = world.catalog.versions.current()
+    world.do(world.table.allow("tenant-b", "a100", 1))
+    world.catalog.options_of_all()
+
+    with pytest.raises(Expired):
+        world.read(None, since=listed)
+
+
+async def test_a_tenant_that_went_is_forgotten_in_time_though_somebody_reads_all(
+    world: World,
+) -> None:
+    reader = world.read(None)
+    reader.take()
+    before = world.catalog.versions.current()
+    world.monotonic.seconds = 2 * IDLE_SECONDS  # it was quiet until then
+
+    got = await running(world, reader, lambda: world.do(world.table.remove_namespace("tenant-b")))
+    assert got == [("DELETED", "tenant-b", "a100"), ("DELETED", "tenant-b", "l4")]
+    gone = world.catalog.versions.current()
+    assert told(world.read(None, since=before)) == got
+
+    world.monotonic.seconds += IDLE_SECONDS + 1
+    await running(world, reader, lambda: world.do(world.table.put(a_class("a100", memory="1Gi"))))
+    world.catalog.touch(Touched(everything=True))
+    world.catalog.options_of_all()
+
+    with pytest.raises(Expired):
+        world.read(None, since=before)
+    assert told(world.read(None, since=gone)) == [("MODIFIED", "tenant-a", "a100")]
+
+
 async def test_readers_of_all_see_tenants_and_no_other_namespace(world: World) -> None:
     await world.catalog.prepare_all()
     reader = world.read(None)
