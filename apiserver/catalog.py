@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from apiserver.entry import Entry, freshness
 from apiserver.versions import Versions, instant
-from apiserver.views import OptionSource, View
+from apiserver.views import ALL_TOMBSTONES_MAX, OptionSource, Tombstones, View
 from apiserver.watch import QUEUE_MAX, Change, Subscription
 from shared.core.tenants import is_tenant, is_within
 from shared.errors import Expired
@@ -45,6 +45,7 @@ class Catalog:
         versions: gives out versions.
         monotonic: seconds, to tell idle views.
         queue_max: how many changes a reader may lag behind.
+        tombstones_max: how many options that went are remembered, over all views.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Catalog:
         *,
         monotonic: Callable[[], float],
         queue_max: int = QUEUE_MAX,
+        tombstones_max: int = ALL_TOMBSTONES_MAX,
     ) -> None:
         self.versions = versions
         self._source = source
         self._monotonic = monotonic
         self._queue_max = queue_max
+        self._tombstones = Tombstones(tombstones_max)
         self._views: dict[str, View] = {}
         self._readers: dict[str, set[Subscription]] = {}
         self._readers_of_all: set[Subscription] = set()
@@ -227,7 +230,7 @@ class Catalog:
                 self._all_since = None
             elif self._all_since is not None:
                 self._all_since = max(self._all_since, view.newest)
-        del self._views[namespace]
+        self._views.pop(namespace).end()
 
     def _view(self, namespace: str) -> View:
         """The view of a namespace, up to date; its readers are told what that changed."""
@@ -235,7 +238,9 @@ class Catalog:
         if view is None:
             if len(self._views) >= VIEWS_MAX:
                 self._drop(min(self._views.values(), key=lambda each: each.used).namespace)
-            view = self._views[namespace] = View(namespace, self._floor(namespace))
+            view = self._views[namespace] = View(
+                namespace, self._floor(namespace), self._tombstones
+            )
             view.used = self._monotonic()
         if namespace in self._readers or self._exists(namespace):
             view.used = self._monotonic()

@@ -8,6 +8,7 @@ time of that version, so that time alone changes nothing.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -27,6 +28,9 @@ log = structlog.get_logger(__name__)
 
 TOMBSTONES_MAX: Final = 1024
 """How many options that went a view remembers."""
+
+ALL_TOMBSTONES_MAX: Final = 16_384
+"""How many all views remember together: a class made and deleted is one in each namespace."""
 
 
 class OptionSource(Protocol):
@@ -49,10 +53,33 @@ class OptionSource(Protocol):
         ...
 
 
+class Tombstones:
+    """What went in all views, oldest first, within a bound."""
+
+    def __init__(self, most: int = ALL_TOMBSTONES_MAX) -> None:
+        self._most = most
+        self._views: OrderedDict[int, View] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def add(self, version: int, view: View) -> None:
+        """A view remembers what went at a version; the oldest of all makes room."""
+        self._views[version] = view
+        while len(self._views) > self._most:
+            oldest, owner = self._views.popitem(last=False)
+            owner.forget(oldest)
+
+    def remove(self, version: int) -> None:
+        """It is not remembered any more."""
+        self._views.pop(version, None)
+
+
 class View:
     """The options of one namespace. `floor` is the version before which it knows nothing."""
 
-    def __init__(self, namespace: str, floor: int) -> None:
+    def __init__(self, namespace: str, floor: int, tombstones: Tombstones) -> None:
+        self._tombstones = tombstones
         self.namespace = namespace
         self.floor = floor
         self.newest = 0
@@ -61,7 +88,7 @@ class View:
         self.stale: set[str] = set()
         self.all_stale = True
         self._entries: dict[str, Entry] = {}
-        self._gone: dict[tuple[str, int], Entry] = {}
+        self._gone: OrderedDict[int, Entry] = OrderedDict()
 
     @property
     def is_stale(self) -> bool:
@@ -113,12 +140,24 @@ class View:
     def _went(self, before: Entry, version: int) -> Change:
         gone = before.at(version)
         del self._entries[before.name]
-        self._gone[before.name, version] = gone
+        # Not the one that is told: its bytes, once made, would stay as long as it is remembered.
+        self._gone[version] = before.at(version)
+        self._tombstones.add(version, self)
         while len(self._gone) > TOMBSTONES_MAX:
-            (_, dropped), _ = next(iter(self._gone.items()))
-            del self._gone[next(iter(self._gone))]
-            self.floor = max(self.floor, dropped)
+            self.forget(next(iter(self._gone)))
         return Change(version, before, None, gone)
+
+    def forget(self, version: int) -> None:
+        """Remember no longer what went at a version, nor answer what changed since before it."""
+        del self._gone[version]
+        self._tombstones.remove(version)
+        self.floor = max(self.floor, version)
+
+    def end(self) -> None:
+        """Nobody will ask any more."""
+        for version in self._gone:
+            self._tombstones.remove(version)
+        self._gone.clear()
 
     def since(self, version: int) -> list[Change]:
         """What changed after a version, each option at its newest.
@@ -129,8 +168,8 @@ class View:
         if version < self.floor:
             raise Expired(f"too old resource version: {version} ({self.floor})")
         changes = [
-            Change(gone.version, gone, None, gone, relabelled=gone.labelled > version)
-            for (_, went), gone in self._gone.items()
+            Change(went, gone, None, gone.at(went), relabelled=gone.labelled > version)
+            for went, gone in self._gone.items()
             if went > version and gone.created <= version
         ]
         for entry in self._entries.values():

@@ -16,6 +16,9 @@ from shared.errors import Expired
 from tests.api.pki import NOW
 from tests.api.source import Table, a_class
 
+TOMBSTONES = 8
+"""How many options that went a catalog of these tests remembers, over all its views."""
+
 
 class Clock:
     """A clock that a test moves."""
@@ -35,7 +38,10 @@ class World:
         self.monotonic = Clock(0.0)
         self.table = Table(*namespaces)
         self.catalog = Catalog(
-            self.table, Versions(self.wall, identity=7), monotonic=self.monotonic
+            self.table,
+            Versions(self.wall, identity=7),
+            monotonic=self.monotonic,
+            tombstones_max=TOMBSTONES,
         )
 
     def do(self, touched: Touched) -> None:
@@ -367,6 +373,44 @@ async def test_a_tenant_that_went_is_forgotten_in_time_though_somebody_reads_all
     with pytest.raises(Expired):
         world.read(None, since=before)
     assert told(world.read(None, since=gone)) == [("MODIFIED", "tenant-a", "a100")]
+
+
+async def test_what_went_is_remembered_within_one_bound_over_all_views(world: World) -> None:
+    """Two tenants, and classes made and deleted: the oldest are forgotten first."""
+    listed = []
+    for number in range(TOMBSTONES):
+        world.do(world.table.put(a_class(f"c{number}")))
+        world.catalog.options_of_all()
+        listed.append(world.catalog.versions.current())
+        world.do(world.table.remove(f"c{number}"))
+        world.catalog.options_of_all()
+
+    kept = TOMBSTONES // 2  # each class was one option in each of the two
+    with pytest.raises(Expired):
+        world.read(None, since=listed[-kept - 1])
+    with pytest.raises(Expired):
+        world.read("tenant-a", since=listed[-kept - 1])
+    assert told(world.read(None, since=listed[-kept])) == [
+        ("DELETED", "tenant-a", f"c{kept}"),
+        ("DELETED", "tenant-b", f"c{kept}"),
+    ]
+
+
+async def test_what_went_is_remembered_without_its_bytes(world: World) -> None:
+    world.catalog.options("tenant-a")
+    listed = world.catalog.versions.current()
+    live = world.read("tenant-a", since=listed)
+    world.do(world.table.remove("l4"))
+    world.catalog.options("tenant-a")
+
+    (_, told_live), (_, told_late), (_, told_later) = (
+        *live.take(),
+        *world.read("tenant-a", since=listed).take(),
+        *world.read("tenant-a", since=listed).take(),
+    )
+
+    assert told_live.encoded == told_late.encoded == told_later.encoded
+    assert len({id(told_live), id(told_late), id(told_later)}) == 3
 
 
 async def test_readers_of_all_see_tenants_and_no_other_namespace(world: World) -> None:
