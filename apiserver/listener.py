@@ -28,8 +28,10 @@ HEADERS_SECONDS: Final = 32.0
 """How long a request's headers may take to arrive (kube-apiserver's own limit)."""
 
 HANDSHAKE_SECONDS: Final = 10.0
-DRAIN_SECONDS: Final = 60.0
-"""How long requests may take to end after the last connection was accepted."""
+DRAIN_SECONDS: Final = 20.0
+"""How long requests may take to end after the last connection was accepted, and how long once
+more after they were cancelled: the shutdown delay and twice this have to fit into the pod's
+terminationGracePeriodSeconds."""
 
 _BACKLOG: Final = 1024
 _LIMITS: Final[dict[str, Any]] = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -45,6 +45,15 @@ BOOKMARK_SECONDS: Final = 50.0
 LAST_BOOKMARK_SECONDS: Final = 2.0
 """How long before the end of a watch the last bookmark is sent."""
 
+WRITE_SECONDS: Final = 30.0
+"""How long a reader may take before it reads on; then its connection is cut, so that nobody
+holds a watch (and what it was to be told) without reading."""
+
+END_SECONDS: Final = 2.0
+"""The same once its watch is to end."""
+
+_PIECE_BYTES: Final = 128 * 1024
+
 _READS: Final = ("GET", "HEAD")
 
 
@@ -56,6 +65,7 @@ class Options:
         limit: how many watches a user may have.
         chance: for the length of watches that name none.
         unavailable: why options cannot be served now, empty when they can (rule 5.4).
+        write_seconds: how long the reader of a watch may leave unread what it is told.
     """
 
     def __init__(
@@ -65,11 +75,13 @@ class Options:
         limit: WatchLimit,
         chance: random.Random,
         unavailable: Callable[[], str],
+        write_seconds: float = WRITE_SECONDS,
     ) -> None:
         self._catalog = catalog
         self._limit = limit
         self._chance = chance
         self._unavailable = unavailable
+        self._write_seconds = write_seconds
 
     def routes(self) -> list[web.RouteDef]:
         """Every route of the resource, for every method, with and without a slash at the end."""
@@ -170,10 +182,42 @@ class Options:
                 # Nothing is awaited between taking and this: all up to here has been told.
                 told.append(lines.bookmark(self._catalog.versions.current()))
                 bookmarks.sent(loop.time())
-            if told:
-                await response.write(b"".join(told))
-        await response.write_eof()
+            # In pieces: TLS swallows one write whole, however slow its reader is.
+            lines_told = b"".join(told)
+            for at in range(0, len(lines_told), _PIECE_BYTES):
+                async with self._patience(request, subscription):
+                    await response.write(lines_told[at : at + _PIECE_BYTES])
+        async with self._patience(request, subscription):
+            await response.write_eof()
         return response
+
+    @asynccontextmanager
+    async def _patience(
+        self, request: web.Request, subscription: Subscription
+    ) -> AsyncIterator[None]:
+        """Write so long, and no longer; not long at all once the watch is to end.
+
+        Raises:
+            ConnectionError: the reader did not read; its connection is cut.
+        """
+        loop = asyncio.get_running_loop()
+        seconds = END_SECONDS if subscription.ended else self._write_seconds
+        try:
+            async with asyncio.timeout(seconds) as limit:
+
+                def hurry() -> None:
+                    when = limit.when()
+                    if when is not None and not limit.expired():
+                        limit.reschedule(min(when, loop.time() + END_SECONDS))
+
+                subscription.on_end = hurry
+                try:
+                    yield
+                finally:
+                    subscription.on_end = None
+        except TimeoutError:
+            _abort(request)
+            raise ConnectionResetError("the reader of a watch does not read") from None
 
     async def _wait_for(self, version: int | None) -> None:
         """Wait until a version is not ahead of us, if that is soon.

@@ -83,6 +83,8 @@ class Subscription:
         self._bound = len(self._queue) + queue_max
         self._queue_max = queue_max
         self._on_overflow = on_overflow
+        self.on_end: Callable[[], None] | None = None
+        """Called when it is to end; set by whoever is writing to it, to hurry."""
         self._wake = asyncio.Event()
         if self._queue:
             self._wake.set()
@@ -102,6 +104,8 @@ class Subscription:
         """Let the reader end; what it has not taken it may still take."""
         self.ended = True
         self._wake.set()
+        if self.on_end is not None:
+            self.on_end()
 
     async def wait(self) -> None:
         """Return when there is something to take."""

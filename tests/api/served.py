@@ -30,7 +30,7 @@ from apiserver.flow import Lifecycle, Stage, WatchLimit
 from apiserver.identity import User
 from apiserver.listener import HEADERS_SECONDS, bind, listening
 from apiserver.metrics import Metrics
-from apiserver.options import Options
+from apiserver.options import WRITE_SECONDS, Options
 from apiserver.serving import Tls
 from apiserver.trust import TrustSource
 from apiserver.versions import Versions
@@ -236,6 +236,7 @@ class Served:
         self.unavailable = ""
         self.limit = WatchLimit()
         self.headers_seconds = HEADERS_SECONDS
+        self.write_seconds = WRITE_SECONDS
         self.files = self.keys.server().write(folder, "serving")
         self.tls = Tls(*self.files)
         self.catalog = Catalog(
@@ -276,6 +277,7 @@ class Served:
                     limit=self.limit,
                     chance=random.Random(0),
                     unavailable=lambda: self.unavailable,
+                    write_seconds=self.write_seconds,
                 ),
                 health={
                     "healthz": [PING],

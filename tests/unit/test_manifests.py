@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from admission.routes import DEADLINE_SECONDS
+from apiserver.__main__ import ApiServerSettings
+from apiserver.listener import DRAIN_SECONDS
+from apiserver.options import END_SECONDS
 from shared import vocabulary as words
 from shared.settings import GpuSettings, parse
 
@@ -202,6 +205,13 @@ def test_a_rollout_never_leaves_fewer_than_two_and_a_drain_takes_one_at_a_time()
     ]
     assert apart["topologyKey"] == "kubernetes.io/hostname"
     assert apart["labelSelector"] == deployment["selector"]
+
+
+def test_the_server_has_time_to_end_by_itself() -> None:
+    delay = ApiServerSettings.model_fields["shutdown_delay"].default
+
+    # Twice: requests may end, then those that were cancelled may.
+    assert delay + 2 * DRAIN_SECONDS + END_SECONDS < pod_spec()["terminationGracePeriodSeconds"]
 
 
 def test_the_server_runs_with_no_privilege_at_all() -> None:
