@@ -122,7 +122,7 @@ async def connections(request: web.Request, handler: Handler) -> web.StreamRespo
     protocol = request.protocol
     if not isinstance(protocol, Protocol):
         return await handler(request)  # a test's own server
-    protocol.begin()
+    protocol.begin(request.content)
     try:
         return await handler(request)
     finally:

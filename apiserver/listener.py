@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from aiohttp import web
+import orjson
+from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import LineTooLong
 from typing_extensions import override
 
@@ -33,12 +34,19 @@ DRAIN_SECONDS: Final = 20.0
 more after they were cancelled: the shutdown delay and twice this have to fit into the pod's
 terminationGracePeriodSeconds."""
 
+HEADERS_BYTES_MAX: Final = 1024 * 1024
+"""The request line and all headers of a request together (as Go's server has it)."""
+
+_READ_AHEAD_BYTES: Final = 512 * 1024
+"""What of a body may arrive before the headers before it are seen to have ended: two reads."""
+
+_TOO_LONG: Final = "the request's line or its headers are too long"
 _BACKLOG: Final = 1024
 _LIMITS: Final[dict[str, Any]] = {
     "keepalive_timeout": KEEP_ALIVE_SECONDS,
     "max_headers": 8192,
-    "max_field_size": 1024 * 1024,
-    "max_line_size": 1024 * 1024,
+    "max_field_size": HEADERS_BYTES_MAX,
+    "max_line_size": HEADERS_BYTES_MAX,
     "access_log": None,
 }
 
@@ -49,12 +57,23 @@ class Protocol(web.RequestHandler):
     headers_seconds = HEADERS_SECONDS
     _busy = False
     _too_slow: asyncio.TimerHandle | None = None
+    _header_bytes = 0
+    _body: StreamReader | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._expect()
 
     @override
     def data_received(self, data: bytes) -> None:
-        if not self._busy and self._too_slow is None:
-            loop = asyncio.get_running_loop()
-            self._too_slow = loop.call_later(self.headers_seconds, self.force_close)
+        if not self._busy:
+            self._expect()
+        if self._body is None or self._body.is_eof():
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADERS_BYTES_MAX + _READ_AHEAD_BYTES:
+                self._refuse()
+                return
         super().data_received(data)
 
     @override
@@ -62,9 +81,11 @@ class Protocol(web.RequestHandler):
         self._forget()
         super().connection_lost(exc)
 
-    def begin(self) -> None:
-        """The headers of a request have arrived."""
+    def begin(self, body: StreamReader) -> None:
+        """The headers of a request have arrived, and maybe its body."""
         self._busy = True
+        self._body = body
+        self._header_bytes = 0
         self._forget()
 
     def finish(self) -> None:
@@ -86,11 +107,30 @@ class Protocol(web.RequestHandler):
         if status >= 500:
             response = status_response(InternalError("Internal error occurred"))
         elif isinstance(exc, LineTooLong):
-            response = status_response(BadRequest("the request's line or a header is too long"))
+            response = status_response(BadRequest(_TOO_LONG))
         else:
             response = status_response(BadRequest("the request is not valid HTTP/1.1"))
         response.force_close()
         return response
+
+    def _refuse(self) -> None:
+        """End a connection whose headers are too many, whatever it still sends.
+
+        The parser has no limit for all of them together, so it gets no more of them.
+        """
+        if self.transport is not None and not self._busy:
+            body = orjson.dumps(BadRequest(_TOO_LONG).to_status())
+            self.transport.write(
+                b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
+                b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            )
+        self.force_close()
+
+    def _expect(self) -> None:
+        """The headers of a request have to come from now on."""
+        if self._too_slow is None:
+            loop = asyncio.get_running_loop()
+            self._too_slow = loop.call_later(self.headers_seconds, self.force_close)
 
     def _forget(self) -> None:
         if self._too_slow is not None:

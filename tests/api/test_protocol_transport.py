@@ -207,6 +207,39 @@ async def test_check_6_an_endless_url_is_refused_and_the_server_lives_on(served:
     assert (await (await served.admin())(A)).status == 200
 
 
+async def test_check_5_headers_that_are_too_many_together_are_refused(served: Served) -> None:
+    headers = b"".join(b"X-Large-%d: %s\r\n" % (n, b"x" * 100_000) for n in range(100))
+
+    async with served.connection() as (reader, writer):
+        writer.write(head("/healthz") + headers)
+        answer = await reader.read()
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert orjson.loads(answer.partition(b"\r\n\r\n")[2])["kind"] == "Status"
+
+
+async def test_check_5_headers_sent_during_an_answer_count_as_well(served: Served) -> None:
+    headers = b"".join(b"X-Large-%d: %s\r\n" % (n, b"x" * 100_000) for n in range(100))
+
+    async with served.connection(served.keys.proxy) as (reader, writer):
+        writer.write(f"GET {A}?watch=1 HTTP/1.1\r\nHost: x\r\n".encode() + ADMIN + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head() + headers)
+
+        await reader.read()  # the watch has no other end
+
+
+async def test_check_5_a_body_may_be_larger_than_headers_may(served: Served) -> None:
+    length = 3 * 1024 * 1024
+    request = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%bContent-Length: %d\r\n\r\n"
+
+    status, _ = await served.raw(
+        request % (A.encode(), ADMIN, length) + b"x" * length, served.keys.proxy
+    )
+
+    assert status == 405
+
+
 @pytest.mark.parametrize(
     "nonsense",
     [
@@ -256,6 +289,13 @@ async def test_check_9_headers_that_never_end_are_not_waited_for(impatient: Serv
         writer.write(b"GET /apis HTTP/1.1\r\nHost: x\r\n" + ADMIN + b"\r\n")
         await reader.readuntil(b"}]}")
         writer.write(b"GET /apis HTTP/1.1\r\nX-Slow: ")  # slow the second time
+        assert await reader.read() == b""
+
+
+async def test_check_9_a_client_that_says_nothing_at_all_is_not_waited_for(
+    impatient: Served,
+) -> None:
+    async with impatient.connection() as (reader, _):
         assert await reader.read() == b""
 
 
