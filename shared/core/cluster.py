@@ -36,7 +36,10 @@ from shared.core.model import (
 )
 from shared.core.options import Facts, Option, option
 from shared.core.tenants import Tenants
+from shared.core.terms import Grant
 from shared.vocabulary import CLASS_KEY_SUFFIX
+
+_ANSWERS_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,9 @@ class ClusterState:
         self._classes_by_resource: Index[str, str] = Index()
         self._nodes_by_resource: Index[str, str] = Index()
         self._quotas_by_namespace: Index[str, Key] = Index()
+        self._answers: dict[str, dict[tuple[Remaining | None, Grant], Option]] = {}
+        """By class, what it answers to whom so much remains, while the class stays as it is:
+        many tenants share an answer, and its texts."""
 
     # What is asked.
 
@@ -130,20 +136,27 @@ class ClusterState:
         gpu_class = self.classes.get(class_name)
         if gpu_class is None or namespace not in self.namespaces:
             return None
-        return option(
-            Facts(
+        remaining = self.remaining(namespace, class_name)
+        entitlement = grant(gpu_class, self._tenants.line(namespace), self.namespaces)
+        answers = self._answers.setdefault(class_name, {})
+        found = answers.get((remaining, entitlement))
+        if found is None:
+            if len(answers) >= _ANSWERS_MAX:
+                answers.clear()
+            facts = Facts(
                 namespace=namespace,
                 gpu_class=gpu_class,
                 capacity=self.capacity(class_name),
-                remaining=self.remaining(namespace, class_name),
-                entitlement=grant(gpu_class, self._tenants.line(namespace), self.namespaces),
+                remaining=remaining,
+                entitlement=entitlement,
                 conflict=self.has_conflict(class_name),
                 permitted=is_permitted(gpu_class.resource_name, self.kubevirt),
                 enabled=self.settings.enabled,
                 offered=self.settings.placement is Placement.BINDER,
                 unreadable=self.unreadable,
             )
-        )
+            found = answers[remaining, entitlement] = option(facts)
+        return found if found.namespace == namespace else found.elsewhere(namespace)
 
     # What changes.
 
@@ -175,14 +188,22 @@ class ClusterState:
             case Settings() as settings:
                 self._settings(Settings() if gone else settings, dirty)
         self._recompute(dirty)
-        return dirty.touched()
+        return self._touch(dirty.touched())
 
     def set_unreadable(self, collections: Iterable[str]) -> Touched:
         """These collections cannot be read now, and no others."""
         unreadable = frozenset(collections)
         changed = unreadable != self.unreadable
         self.unreadable = unreadable
-        return Touched(everything=changed)
+        return self._touch(Touched(everything=changed))
+
+    def _touch(self, touched: Touched) -> Touched:
+        """Forget the answers that rest on what a class was."""
+        if touched.everything:
+            self._answers.clear()
+        for name in touched.classes:
+            self._answers.pop(name, None)
+        return touched
 
     def _class(self, name: str, gpu_class: GpuClass | None, dirty: _Dirty) -> None:
         before = store(self.classes, name, gpu_class)

@@ -59,6 +59,23 @@ class Option:
     label: str
     text: str
 
+    def elsewhere(self, namespace: str) -> Option:
+        """The same answer for another namespace that it holds for."""
+        return Option(
+            namespace,
+            self.gpu_class,
+            self.orderable,
+            self.limited_by,
+            self.availability,
+            self.budget,
+            self.entitlement,
+            self.selectable,
+            self.reason,
+            self.message,
+            self.label,
+            self.text,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
