@@ -42,7 +42,7 @@ logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-_BREATH: Final = 100
+_BREATH: Final = 20
 _SHORT_WATCH_SECONDS: Final = 1.0
 _PROBLEMS_MAX: Final = 1000
 _GAP_SECONDS_MAX: Final = 300.0

@@ -240,18 +240,26 @@ def measure(runs: int, nodes: Sequence[int] = NODES, classes: Sequence[int] = CL
         gc.freeze()
         for name, kind in KINDS.items():
             costs = [bench.cost(kind, seed) for seed in range(runs)]
-            where = f"{name}, {size.nodes} nodes, {size.classes} classes"
-            if size == FULL:
-                where += ", full"
-            else:
+            where = f"{name}, full" if size == FULL else f"{name}, {_short(size)}"
+            if size != FULL:
                 found[size.nodes, size.classes, name] = costs
             rows += [
-                Row(f"{where}: calls", tuple(cost.calls for cost in costs)),
-                Row(f"{where}: time", tuple(cost.micros for cost in costs), "us"),
+                _absolute(f"{where}: options read", size, [cost.options for cost in costs]),
+                _absolute(f"{where}: calls", size, [cost.calls for cost in costs]),
+                _absolute(f"{where}: time", size, [cost.micros for cost in costs], "us"),
             ]
         gc.unfreeze()
         del bench
     return [*_ratios(found, nodes, classes), *rows]
+
+
+def _short(size: Size) -> str:
+    return f"{size.nodes} nodes, {size.classes} classes"
+
+
+def _absolute(what: str, size: Size, runs: Sequence[float], unit: str = "") -> Row:
+    """A figure that is no ratio: shown for the size of rule 11."""
+    return Row(what, tuple(runs), unit, is_detail=size != FULL)
 
 
 def _ratios(

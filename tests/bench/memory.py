@@ -35,4 +35,6 @@ def measure(runs: int, folder: Path, size: Size = FULL) -> list[Row]:
         row("  most while reading", "rss_peak", "MiB"),
         row("from connecting to synced", "synced_seconds", "s"),
         row("  processor time of the reading process", "synced_cpu_seconds", "s"),
+        row("  a turn of the loop came late by, p99", "hold_up_p99", "s"),
+        row("  a turn of the loop came late by, most", "hold_up_most", "s"),
     ]

@@ -40,6 +40,8 @@ COALESCE_SECONDS = 0.05
 
 PATIENCE_SECONDS = 600.0
 
+_TURN_SECONDS = 0.005
+
 
 def rss() -> float:
     """Resident memory of this process now, in MiB."""
@@ -49,7 +51,17 @@ def rss() -> float:
 
 def rss_peak() -> float:
     """The most resident memory that this process had, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not getrusage: its figure begins with that of the process that started this one.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+async def note_hold_ups(found: list[float]) -> None:
+    """Note by how many seconds each turn of the loop came late, until cancelled."""
+    while True:
+        began = time.monotonic()
+        await asyncio.sleep(_TURN_SECONDS)
+        found.append(time.monotonic() - began - _TURN_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +150,15 @@ async def read(server: str, storm: Mapping[str, str], watched: int) -> dict[str,
     async with Connection(Plain(server), clock=time.monotonic, user_agent="bench") as connection:
         following = informer(connection, follower)
         async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
+            hold_ups: list[float] = []
+            noting = tasks.create_task(note_hold_ups(hold_ups))
             running = tasks.create_task(following.run())
             await following.wait_until_synced()
+            noting.cancel()
+            hold_ups.sort()
             found |= {
+                "hold_up_p99": hold_ups[len(hold_ups) * 99 // 100],
+                "hold_up_most": hold_ups[-1],
                 "synced_seconds": time.monotonic() - began,
                 "synced_cpu_seconds": time.process_time() - cpu,
                 "rss_synced": rss(),

@@ -39,6 +39,7 @@ class Row:
         unit: of the figures; empty for a ratio or a count.
         target: what the figure is to be, as in rule 11 or in the question that was asked.
         holds: whether it is; None where there is no target.
+        is_detail: kept in the file and not shown.
     """
 
     what: str
@@ -46,6 +47,7 @@ class Row:
     unit: str = ""
     target: str = ""
     holds: bool | None = None
+    is_detail: bool = False
 
     @property
     def spread(self) -> Spread:
@@ -76,7 +78,9 @@ def table(rows: Iterable[Row]) -> str:
     heads = ("", "min / median / max", "unit", "target", "")
     verdicts = {None: "", True: "held", False: "MISSED"}
     cells = [heads] + [
-        (row.what, str(row.spread), row.unit, row.target, verdicts[row.holds]) for row in rows
+        (row.what, str(row.spread), row.unit, row.target, verdicts[row.holds])
+        for row in rows
+        if not row.is_detail
     ]
     widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
     return "\n".join(
