@@ -50,7 +50,8 @@ def main() -> int:
     wrong = False
     for name in given.names or NAMES:
         began = time.monotonic()
-        say(f"\n== {name}: {given.runs} runs")
+        runs = 1 if name == "soak" else given.runs
+        say(f"\n== {name}: {runs} {'run' if runs == 1 else 'runs'}")
         rows = measures[name]()
         path = write(FOLDER, name, asdict(FULL), rows)
         say(f"{table(rows)}\n({time.monotonic() - began:.0f} s; {path})")
