@@ -39,6 +39,7 @@ COALESCE_SECONDS = 0.05
 """How long changes gather before options are read again, as in the catalog."""
 
 PATIENCE_SECONDS = 600.0
+"""For all but the storm."""
 
 _TURN_SECONDS = 0.005
 
@@ -149,7 +150,8 @@ async def read(server: str, storm: Mapping[str, str], watched: int) -> dict[str,
     began, cpu = time.monotonic(), time.process_time()
     async with Connection(Plain(server), clock=time.monotonic, user_agent="bench") as connection:
         following = informer(connection, follower)
-        async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
+        patience = PATIENCE_SECONDS + float(storm["seconds"])
+        async with asyncio.timeout(patience), asyncio.TaskGroup() as tasks:
             hold_ups: list[float] = []
             noting = tasks.create_task(note_hold_ups(hold_ups))
             running = tasks.create_task(following.run())
