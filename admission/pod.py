@@ -23,7 +23,8 @@ from admission.review import (
     refusal,
     require_kind,
 )
-from shared.core.model import Toleration, Vmi
+from shared.core.model import Vmi
+from shared.core.scheduling import Toleration
 from shared.errors import Cause
 from shared.fields import Json, mapping, mappings, text
 from shared.reasons import Reason, say

@@ -22,6 +22,9 @@ NANO: Final = 10**9
 UNITS_MAX: Final = 2**63 - 1
 """The largest value, in units."""
 
+CPU_PARTS: Final = 1000
+"""Parts of a CPU that Kubernetes counts in; of every other resource it counts whole units."""
+
 _NANO_MAX: Final = UNITS_MAX * NANO
 
 _QUANTITY: Final = re.compile(
@@ -57,17 +60,26 @@ class QuantityError(ValueError):
         )
 
 
-def floor_units(value: object) -> int:
+def counted_parts(resource: str) -> int:
+    """Into how many parts of a unit kube-scheduler counts a resource (MilliValue, or Value)."""
+    return CPU_PARTS if resource == "cpu" else 1
+
+
+def floor_units(value: object, parts: int = 1) -> int:
     """Return the whole units in a quantity, rounded down: what an allocatable or a limit grants.
 
     Never negative: less than nothing grants nothing (`500m` buys none, `-2` buys none).
+
+    Args:
+        value: as `parse`.
+        parts: count in so many parts of a unit instead.
 
     Raises:
         QuantityError: as `parse`.
     """
     if isinstance(value, str) and len(value) <= _PLAIN_LENGTH_MAX and _is_plain(value):
-        return int(value)
-    return max(parse(value) // NANO, 0)
+        return int(value) * parts
+    return max(parse(value) * parts // NANO, 0)
 
 
 def ceil_units(value: object) -> int:
@@ -81,9 +93,12 @@ def ceil_units(value: object) -> int:
     return whole_units(parse(value))
 
 
-def whole_units(nano: int) -> int:
-    """Return the whole units that hold this many nano-units, at least 0 and at most UNITS_MAX."""
-    return min(max(-(-nano // NANO), 0), UNITS_MAX)
+def whole_units(nano: int, parts: int = 1) -> int:
+    """Return the whole units that hold this many nano-units, at least 0 and at most UNITS_MAX.
+
+    Counted in so many `parts` of a unit, where there are more than one.
+    """
+    return min(max(-(-nano * parts // NANO), 0), UNITS_MAX)
 
 
 def parse(value: object) -> int:

@@ -125,6 +125,12 @@ LABEL_KUBEVIRT_SCHEDULABLE: Final = "kubevirt.io/schedulable"
 LABEL_MIGRATION_JOB: Final = "kubevirt.io/migrationJobUID"
 """On a pod: the uid of the migration it is the target of. Written by virt-controller."""
 
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+"""On what the binder makes beside our own kinds: who looks after it."""
+
+MANAGER: Final = "gpu-binder"
+"""The value of that label on ours. What does not have it is never touched."""
+
 LICENSE_PREFIX: Final = "gpu-license-"
 """Before the name of a class: name of the Secret in a tenant's namespace with that class's
 licence. Written by the binder."""
@@ -137,6 +143,9 @@ ANNOTATION_EPHEMERAL: Final = "kubevirt.io/ephemeral-provisioning"
 
 ANNOTATION_MIGRATION_NAME: Final = "kubevirt.io/migrationJobName"
 """On a pod: the name of the migration it is the target of. Written by virt-controller."""
+
+ANNOTATION_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""On a PersistentVolumeClaim: the node that its volume is made for. Written by kube-scheduler."""
 
 LABEL_KUBEVIRT: Final = "kubevirt.io"
 """On a pod of KubeVirt's: what sort it is. Written by virt-controller, and by anyone else."""

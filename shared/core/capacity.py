@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shared.core.model import Node, Taint, Toleration
+from shared.core.model import Node
+from shared.core.scheduling import Taint, Toleration
 from shared.vocabulary import LABEL_KUBEVIRT_SCHEDULABLE
 
 _JUDGED_AS_STATE = frozenset(

@@ -25,14 +25,17 @@ from shared.core.model import (
     GpuClass,
     Key,
     KubeVirt,
-    Migration,
     Namespace,
     Node,
     Placement,
     Pod,
     Quota,
+    Secret,
     Settings,
+    System,
     Vmi,
+    Volume,
+    VolumeClaim,
 )
 from shared.core.options import Facts, Option, option
 from shared.core.tenants import Tenants
@@ -91,7 +94,6 @@ class ClusterState:
         self.classes: dict[str, GpuClass] = {}
         self.quotas: dict[Key, Quota] = {}
         self.namespaces: dict[str, Namespace] = {}
-        self.migrations: dict[Key, Migration] = {}
         self.kubevirts: dict[Key, KubeVirt] = {}
         self.holders = Holders(self.classes)
         self.settings = Settings()
@@ -180,13 +182,13 @@ class ClusterState:
                 self._quota(quota.key, None if gone else quota, dirty)
             case Namespace() as namespace:
                 self._namespace(namespace.name, None if gone else namespace, dirty)
-            case Migration() as migration:
-                store(self.migrations, migration.key, None if gone else migration)
             case KubeVirt() as kubevirt:
                 store(self.kubevirts, kubevirt.key, None if gone else kubevirt)
                 self._judge_kubevirt(dirty)
             case Settings() as settings:
                 self._settings(Settings() if gone else settings, dirty)
+            case VolumeClaim() | Volume() | Secret() | System():
+                pass  # no figure rests on these
         self._recompute(dirty)
         return self._touch(dirty.touched())
 

@@ -1,8 +1,9 @@
 """What we know of the cluster, as frozen values.
 
 Only fields that a rule reads are here; `shared.kube.decode` fills them from the API server's
-JSON. Counts of devices are whole units. Names are Kubernetes names; a uid is an opaque string,
-empty where the object had none.
+JSON. Resources count as kube-scheduler counts them: CPU in thousandths, everything else in whole
+units. Names are Kubernetes names; a uid is an opaque string, empty where the object had none.
+`placing` and `written` hold what only the binder needs, and are None where another process reads.
 """
 
 from __future__ import annotations
@@ -10,6 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from shared.core.placing import (
+    ClaimWritten,
+    ClassWritten,
+    Condition,
+    PodPlacing,
+    Presence,
+    VmiPlacing,
+)
+from shared.core.scheduling import NodeTerm, Taint, Toleration
 
 Key = tuple[str, str]
 """Namespace and name of a namespaced object."""
@@ -63,31 +74,11 @@ class Placement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
-    """A node's taint: `effect` is NoSchedule, NoExecute or PreferNoSchedule."""
-
-    key: str
-    effect: str
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Toleration:
-    """As Kubernetes has it: an empty key with Exists tolerates all, an empty effect any.
-
-    `seconds` is how long a NoExecute taint is tolerated, None for ever.
-    """
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    seconds: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
-    """A node; `allocatable` holds every resource in whole units, rounded down, never negative."""
+    """A node; `allocatable` holds every resource, rounded down, never negative.
+
+    `ready_since` is when the condition Ready last changed, either way: RFC 3339 as written.
+    """
 
     name: str
     allocatable: Mapping[str, int] = field(default_factory=dict)
@@ -95,15 +86,17 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = False
+    ready_since: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod; `requests` is Kubernetes' own sum over its containers, in whole units, rounded up.
+    """A pod; `requests` is Kubernetes' own sum over its containers, rounded up after adding.
 
     `owner` is the uid of the controlling owner where that is a VirtualMachineInstance, else
     empty. `pinned_to` is the node that every required node-affinity term names by
-    `metadata.name`, else empty.
+    `metadata.name`, else empty. Only the pods of VMIs have a `placing`.
     """
 
     namespace: str
@@ -115,6 +108,8 @@ class Pod:
     owner: str = ""
     launcher_mark: str = ""
     pinned_to: str = ""
+    presence: Presence | None = None
+    placing: PodPlacing | None = None
     key: Key = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -149,6 +144,7 @@ class Claim:
     node_name: str = ""
     attached_to: Attachment | None = None
     deleting: bool = False
+    written: ClaimWritten | None = None
     key: Key = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -180,6 +176,7 @@ class GpuClass:
     tolerations: tuple[Toleration, ...] = ()
     closed_since: str = ""
     license_secret: str = ""
+    written: ClassWritten | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +196,14 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace; `entitlement` is the value of that label, None where it has none."""
+    """A namespace; `entitlement` is the value of that label, None where it has none.
+
+    `labels` are there for placing alone: a pod affinity can select namespaces.
+    """
 
     name: str
     entitlement: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,7 @@ class Vmi:
     record: tuple[RecordEntry, ...] = ()
     phase: str = ""
     node_name: str = ""
+    placing: VmiPlacing | None = None
     key: Key = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -255,18 +257,16 @@ class Vm:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A VirtualMachineInstanceMigration: which VMI it moves, and whether it is over."""
+    """A VirtualMachineInstanceMigration: which VMI it moves, and whether it is over.
+
+    Read when a decision is made about its pod, and not followed.
+    """
 
     namespace: str
     name: str
     uid: str
     vmi_name: str = ""
     final: bool = False
-
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return (self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +286,65 @@ class KubeVirt:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim; `volume` is the name of the volume it is bound to, else empty.
+
+    `selected_node` is the node that a volume is being made for, else empty.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    volume: str = ""
+    phase: str = ""
+    selected_node: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return (self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A PersistentVolume, as far as it binds pods to nodes.
+
+    `node_terms` are alternatives, one of which a node must meet, None where any node does.
+    `zones` are the values that a zone or region label of a node may have, where a node has any.
+    """
+
+    name: str
+    node_terms: tuple[NodeTerm, ...] | None = None
+    zones: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A Secret that we manage: that it is there. Its content is never read."""
+
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return (self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The GPUSystem as last written; `settings` are the effective ones as they stand there."""
+
+    name: str
+    resource_version: str = ""
+    generation: int = 0
+    epoch: int = 0
+    resource_names: tuple[str, ...] = ()
+    settings: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings in force that a reading depends on (rule 9), as values."""
 
@@ -295,8 +354,22 @@ class Settings:
     resource_names: frozenset[str] = frozenset()
 
 
-Object = Node | Pod | Claim | GpuClass | Quota | Namespace | Vmi | Migration | KubeVirt | Settings
-"""Everything that a state holds."""
+Object = (
+    Node
+    | Pod
+    | Claim
+    | GpuClass
+    | Quota
+    | Namespace
+    | Vmi
+    | KubeVirt
+    | VolumeClaim
+    | Volume
+    | Secret
+    | System
+    | Settings
+)
+"""Everything that can be followed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,7 @@ class Connection:
         path: str,
         params: Mapping[str, str],
         *,
+        headers: Mapping[str, str] | None = None,
         idle_seconds: float,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a watch until the server ends it. Close it with `aclosing`.
@@ -155,6 +156,7 @@ class Connection:
         Args:
             path: absolute and already quoted.
             params: the query.
+            headers: added to ours.
             idle_seconds: a connection on which nothing arrives for so long is given up.
 
         Raises:
@@ -166,7 +168,7 @@ class Connection:
         )
 
         async def opened() -> aiohttp.ClientResponse:
-            response = await self._send("GET", path, params, None, None, limits)
+            response = await self._send("GET", path, params, None, headers, limits)
             if response.status != HTTPStatus.OK:
                 async with response:
                     await _raise_for(response)

@@ -5,6 +5,9 @@ promised from it: an amount of a node or of a limit counts as none. Where too li
 on (no name, no class, no mode) the function raises `Undecodable`; whoever keeps the values then
 keeps the last good one of that object, and counts it.
 
+Placing needs more of some kinds than the rest of us: those functions take `placing`, and leave that
+part out unless it is asked for.
+
 Built-in kinds are checked by the API server and ours by their schema, so that notes stand for a
 newer version of a kind, or for an object that was stored before a check existed.
 """
@@ -34,15 +37,27 @@ from shared.core.model import (
     Pod,
     Quota,
     RecordEntry,
-    Taint,
-    Toleration,
+    Secret,
+    System,
     Vm,
     Vmi,
+    Volume,
+    VolumeClaim,
 )
 from shared.core.row import Row
+from shared.core.scheduling import Taint
 from shared.fields import Json, elements, mapping, mappings, name, text, whole
+from shared.kube.affinity import names, node_terms, tolerations, zones
+from shared.kube.placing import (
+    claim_written,
+    class_written,
+    conditions,
+    pod_placing,
+    presence,
+    vmi_placing,
+)
 from shared.kube.podspec import pinned_to, requests
-from shared.quantity import QuantityError, floor_units
+from shared.quantity import QuantityError, counted_parts, floor_units
 
 Note = Callable[[str], None]
 """Takes what is wrong with an object: the field, its value, and what was expected."""
@@ -58,42 +73,54 @@ def node(raw: Json, note: Note) -> Node:
     """Read a Node. An allocatable amount that is no quantity counts as none."""
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
     metadata = _metadata(raw)
+    ready = next(
+        (each for each in mappings(status.get("conditions")) if each.get("type") == "Ready"), {}
+    )
     return Node(
         name=name(metadata["name"]),
-        allocatable=Row(_whole_amounts(status.get("allocatable"), "status.allocatable", note)),
+        allocatable=Row(
+            _amounts(status.get("allocatable"), "status.allocatable", note, counted_parts)
+        ),
         labels=Row(_labels(metadata)),
         taints=tuple(
-            Taint(name(taint.get("key")), name(taint.get("effect")), name(taint.get("value")))
+            Taint(
+                name(taint.get("key")),
+                name(taint.get("effect")),
+                name(taint.get("value")),
+                text(taint.get("timeAdded")),
+            )
             for taint in mappings(spec.get("taints"))
         ),
         unschedulable=spec.get("unschedulable") is True,
-        ready=any(
-            condition.get("type") == "Ready" and condition.get("status") == "True"
-            for condition in mappings(status.get("conditions"))
-        ),
+        ready=ready.get("status") == "True",
+        ready_since=text(ready.get("lastTransitionTime")),
+        uid=text(metadata.get("uid")),
     )
 
 
-def pod(raw: Json, note: Note) -> Pod:
+def pod(raw: Json, note: Note, *, placing: bool = False) -> Pod:
     """Read a Pod; of its spec what it requests and where it may go."""
     metadata, spec = _metadata(raw, namespaced=True), mapping(raw.get("spec"))
+    status = mapping(raw.get("status"))
     annotations = mapping(metadata.get("annotations"))
-    owner = _controller(metadata, "VirtualMachineInstance")
+    owner = _controller(metadata, v.KIND_VMI)
     uid = name(metadata.get("uid")) if owner else text(metadata.get("uid"))
     return Pod(
         namespace=name(metadata["namespace"]),
         name=text(metadata["name"]),
         uid=uid,
         node_name=name(spec.get("nodeName")),
-        requests=requests(spec, note),
-        ended=text(mapping(raw.get("status")).get("phase")) in FINAL_PHASES,
+        requests=requests(spec, status, note),
+        ended=text(status.get("phase")) in FINAL_PHASES,
         owner=owner,
         launcher_mark=name(annotations.get(v.ANNOTATION_LAUNCHER)),
         pinned_to=pinned_to(spec),
+        presence=presence(metadata, spec) if placing else None,
+        placing=pod_placing(metadata, spec, status) if placing and owner else None,
     )
 
 
-def claim(raw: Json, note: Note) -> Claim:
+def claim(raw: Json, note: Note, *, placing: bool = False) -> Claim:
     """Read a GPUClaim.
 
     Raises:
@@ -118,7 +145,7 @@ def claim(raw: Json, note: Note) -> Claim:
         count=count,
         uid=text(metadata.get("uid")),
         is_template=is_template,
-        owner=_owner(metadata, "VirtualMachineInstance") if is_template else "",
+        owner=_owner(metadata, v.KIND_VMI) if is_template else "",
         resource_name=name(status.get("resourceName")),
         node_name=name(status.get("nodeName")),
         attached_to=Attachment(
@@ -127,10 +154,11 @@ def claim(raw: Json, note: Note) -> Claim:
         if attached
         else None,
         deleting="deletionTimestamp" in metadata,
+        written=claim_written(metadata, status) if placing else None,
     )
 
 
-def gpu_class(raw: Json, note: Note) -> GpuClass:
+def gpu_class(raw: Json, note: Note, *, placing: bool = False) -> GpuClass:
     """Read a GPUClass; what it does not say is as its schema defaults it (rule 3.1).
 
     Raises:
@@ -161,18 +189,10 @@ def gpu_class(raw: Json, note: Note) -> GpuClass:
         entitlement=_enum(Entitlement, spec.get("entitlement"), "spec.entitlement", usual),
         lifecycle=_enum(Lifecycle, spec.get("lifecycle"), "spec.lifecycle", Lifecycle.ACTIVE),
         disclosure=_enum(Disclosure, spec.get("disclosure"), "spec.disclosure", Disclosure.EXACT),
-        tolerations=tuple(
-            Toleration(
-                name(toleration.get("key")),
-                name(toleration.get("operator")) or "Equal",
-                name(toleration.get("value")),
-                name(toleration.get("effect")),
-                whole(toleration.get("tolerationSeconds")),
-            )
-            for toleration in mappings(spec.get("tolerations"))
-        ),
+        tolerations=tolerations(spec.get("tolerations")),
         closed_since=_closed_since(mapping(raw.get("status"))),
         license_secret=text(mapping(spec.get("guestLicense")).get("secretName")),
+        written=class_written(metadata, mapping(raw.get("status"))) if placing else None,
     )
 
 
@@ -183,20 +203,24 @@ def quota(raw: Json, note: Note) -> Quota:
     return Quota(
         namespace=name(metadata["namespace"]),
         name=name(metadata["name"]),
-        hard=_whole_amounts(spec.get("hard"), "spec.hard", note),
+        hard=_amounts(spec.get("hard"), "spec.hard", note),
         scoped=bool(elements(spec.get("scopes")) or elements(selector.get("matchExpressions"))),
     )
 
 
-def namespace(raw: Json, note: Note) -> Namespace:
+def namespace(raw: Json, note: Note, *, placing: bool = False) -> Namespace:
     """Read a Namespace and its entitlement label."""
     del note
     metadata = _metadata(raw)
     value = mapping(metadata.get("labels")).get(v.LABEL_ENTITLEMENT)
-    return Namespace(name(metadata["name"]), None if value is None else text(value))
+    return Namespace(
+        name(metadata["name"]),
+        None if value is None else text(value),
+        Row(_labels(metadata)) if placing else {},
+    )
 
 
-def vmi(raw: Json, note: Note) -> Vmi:
+def vmi(raw: Json, note: Note, *, placing: bool = False) -> Vmi:
     """Read a VirtualMachineInstance. A record of admission that is malformed reads as none."""
     metadata, status = _metadata(raw, namespaced=True), mapping(raw.get("status"))
     record = mapping(metadata.get("annotations")).get(v.ANNOTATION_ATTACHMENTS)
@@ -204,11 +228,12 @@ def vmi(raw: Json, note: Note) -> Vmi:
         namespace=name(metadata["namespace"]),
         name=name(metadata["name"]),
         uid=name(metadata.get("uid")) or _fail("metadata.uid", metadata.get("uid"), "a uid"),
-        vm=_controller(metadata, "VirtualMachine"),
+        vm=_controller(metadata, v.KIND_VM),
         active_pods=tuple(sorted(map(name, mapping(status.get("activePods"))))),
         record=() if record is None else _record(record, note),
         phase=name(status.get("phase")),
         node_name=name(status.get("nodeName")),
+        placing=vmi_placing(metadata, mapping(raw.get("spec")), status) if placing else None,
     )
 
 
@@ -263,6 +288,56 @@ def kubevirt(raw: Json, note: Note) -> KubeVirt:
     )
 
 
+def volume_claim(raw: Json, note: Note) -> VolumeClaim:
+    """Read a PersistentVolumeClaim."""
+    del note
+    metadata = _metadata(raw, namespaced=True)
+    return VolumeClaim(
+        namespace=name(metadata["namespace"]),
+        name=text(metadata["name"]),
+        uid=text(metadata.get("uid")),
+        volume=text(mapping(raw.get("spec")).get("volumeName")),
+        phase=name(mapping(raw.get("status")).get("phase")),
+        selected_node=name(mapping(metadata.get("annotations")).get(v.ANNOTATION_SELECTED_NODE)),
+    )
+
+
+def volume(raw: Json, note: Note) -> Volume:
+    """Read a PersistentVolume: which nodes reach it."""
+    del note
+    metadata, spec = _metadata(raw), mapping(raw.get("spec"))
+    return Volume(
+        name=text(metadata["name"]),
+        node_terms=node_terms(mapping(spec.get("nodeAffinity")).get("required")),
+        zones=zones(mapping(metadata.get("labels"))),
+    )
+
+
+def secret(raw: Json, note: Note) -> Secret:
+    """Read the metadata of a Secret; nothing else of it was asked for."""
+    del note
+    metadata = _metadata(raw, namespaced=True)
+    return Secret(name(metadata["namespace"]), name(metadata["name"]))
+
+
+def system(raw: Json, note: Note) -> System:
+    """Read the GPUSystem."""
+    del note
+    metadata, status = _metadata(raw), mapping(raw.get("status"))
+    return System(
+        name=text(metadata["name"]),
+        resource_version=text(metadata.get("resourceVersion")),
+        generation=whole(metadata.get("generation")) or 0,
+        epoch=whole(status.get("epoch")) or 0,
+        resource_names=names(status.get("resourceNames")),
+        settings={
+            key: names(value) if isinstance(value, list) else text(value)
+            for key, value in mapping(status.get("effectiveSettings")).items()
+        },
+        conditions=conditions(status),
+    )
+
+
 def _record(value: object, note: Note) -> tuple[RecordEntry, ...]:
     try:
         return parse_record(value)
@@ -306,11 +381,14 @@ def _owner(metadata: Json, kind: str, *, controlling: bool = False) -> str:
     return ""
 
 
-def _whole_amounts(value: object, path: str, note: Note) -> Mapping[str, int]:
+def _amounts(
+    value: object, path: str, note: Note, parts: Callable[[str], int] = lambda _: 1
+) -> Mapping[str, int]:
+    """What is granted, by resource, rounded down; in so many parts of a unit."""
     amounts: dict[str, int] = {}
     for resource, amount in mapping(value).items():
         try:
-            amounts[name(resource)] = floor_units(amount)
+            amounts[name(resource)] = floor_units(amount, parts(resource))
         except QuantityError as error:
             note(f"{path}[{resource}]: {error}; taken as 0")
             amounts[name(resource)] = 0

@@ -7,42 +7,56 @@ from functools import lru_cache
 from typing import Final
 
 from shared.fields import Json, mapping, mappings, name, text
-from shared.quantity import QuantityError, parse, whole_units
+from shared.quantity import QuantityError, counted_parts, parse, whole_units
 
 _FIELD_NAME: Final = "metadata.name"
+_PATH: Final = "resources.requests"
 
 
-def requests(spec: Json, note: Callable[[str], None]) -> Mapping[str, int]:
-    """Sum what a pod requests, per resource, in whole units rounded up after adding.
+def requests(spec: Json, status: Json, note: Callable[[str], None]) -> Mapping[str, int]:
+    """Sum what a pod requests, per resource, rounded up after adding (`counted_parts`).
 
     As kube-scheduler does (k8s.io/component-helpers, PodRequests; KEP-753 for sidecars, KEP-2837
-    for pods' own requests), for the pod as specified: containers and sidecars added; an init
+    for pods' own requests, KEP-1287 for resizes): containers and sidecars added; an init
     container with the sidecars before it where that is more; a pod's own request instead, for
-    CPU, memory and huge pages; the overhead on top. A resize that is still going on counts as
-    specified.
+    CPU, memory and huge pages; the overhead on top. While a resize goes on, the most of what is
+    specified, allocated and in force counts; where the node can never do it, the most of the
+    latter two.
 
     A quantity that cannot be read counts as nothing and is noted.
     """
-    total = _sum(mappings(spec.get("containers")), note)
+    in_force = _in_force(status)
+    is_infeasible = bool(in_force) and _is_infeasible(status)
+
+    def asked_by(container: Json) -> dict[str, int]:
+        reported = in_force.get(text(container.get("name")))
+        specified = mapping(mapping(container.get("resources")).get("requests"))
+        return _effective(specified, reported, note, is_infeasible=is_infeasible)
+
+    total: dict[str, int] = {}
+    for container in mappings(spec.get("containers")):
+        _add(total, asked_by(container))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in mappings(spec.get("initContainers")):
-        asked = _amounts(container, note)
         if container.get("restartPolicy") == "Always":
+            asked = asked_by(container)
             _add(total, asked)
             _add(sidecars, asked)
             continue
+        asked = _quantities(mapping(container.get("resources")).get("requests"), _PATH, note)
         _add(asked, sidecars)
-        for resource, amount in asked.items():
-            peak[resource] = max(peak.get(resource, 0), amount)
-    for resource, amount in peak.items():
-        total[resource] = max(total.get(resource, 0), amount)
+        _raise(peak, asked)
+    _raise(total, peak)
     if "resources" in spec:
-        own = _amounts(spec, note)
-        total.update({key: own[key] for key in own if _is_for_whole_pods(key)})
+        specified = mapping(mapping(spec.get("resources")).get("requests"))
+        own = _effective(specified, status, note, is_infeasible=_is_infeasible(status))
+        total.update({key: own.get(key, 0) for key in specified if _is_for_whole_pods(key)})
     if "overhead" in spec:
         _add(total, _quantities(spec.get("overhead"), "spec.overhead", note))
-    return _shared(tuple(sorted((key, whole_units(nano)) for key, nano in total.items())))
+    return _shared(
+        tuple(sorted((key, whole_units(nano, counted_parts(key))) for key, nano in total.items()))
+    )
 
 
 def pinned_to(spec: Json) -> str:
@@ -82,16 +96,39 @@ def _is_for_whole_pods(resource: str) -> bool:
     return resource in {"cpu", "memory"} or resource.startswith("hugepages-")
 
 
-def _sum(containers: Iterable[Json], note: Callable[[str], None]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for container in containers:
-        _add(total, _amounts(container, note))
-    return total
+def _in_force(status: Json) -> dict[str, Json]:
+    """What the node says of the resources of containers, by their name, where it says so."""
+    return {
+        text(container.get("name")): container
+        for kind in ("containerStatuses", "initContainerStatuses")
+        for container in mappings(status.get(kind))
+        if isinstance(container.get("resources"), dict)
+    }
 
 
-def _amounts(container: Json, note: Callable[[str], None]) -> dict[str, int]:
-    resources = mapping(container.get("resources"))
-    return _quantities(resources.get("requests"), "resources.requests", note)
+def _effective(
+    specified: Json, reported: Json | None, note: Callable[[str], None], *, is_infeasible: bool
+) -> dict[str, int]:
+    """What counts of a container, or of a pod as a whole, of which its node reported something."""
+    amounts = _quantities(specified, _PATH, note)
+    if reported is None or not isinstance(reported.get("resources"), dict):
+        return amounts
+    actual = mapping(mapping(reported.get("resources")).get("requests"))
+    allocated = mapping(reported.get("allocatedResources"))
+    if actual == specified and (allocated == specified or not allocated):
+        return amounts  # as nearly always
+    if is_infeasible:
+        amounts = {}
+    _raise(amounts, _quantities(actual, "status.resources.requests", note))
+    _raise(amounts, _quantities(allocated, "status.allocatedResources", note))
+    return amounts
+
+
+def _is_infeasible(status: Json) -> bool:
+    for condition in mappings(status.get("conditions")):
+        if condition.get("type") == "PodResizePending":
+            return condition.get("reason") == "Infeasible"
+    return False
 
 
 def _quantities(value: object, path: str, note: Callable[[str], None]) -> dict[str, int]:
@@ -102,6 +139,11 @@ def _quantities(value: object, path: str, note: Callable[[str], None]) -> dict[s
         except QuantityError as error:
             note(f"{path}[{resource}]: {error}")
     return amounts
+
+
+def _raise(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = max(total.get(resource, 0), amount)
 
 
 def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:

@@ -70,13 +70,19 @@ class Reading(Protocol):
         path: str,
         *,
         params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float = 30.0,
     ) -> bytes:
         """As `Connection.request`."""
         ...
 
     def stream(
-        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        headers: Mapping[str, str] | None = None,
+        idle_seconds: float,
     ) -> AsyncGenerator[bytes, None]:
         """As `Connection.stream`."""
         ...
@@ -258,11 +264,20 @@ class Reflector(Generic[T]):
     async def _body(self, params: Mapping[str, str]) -> bytes:
         try:
             return await self._connection.request(
-                "GET", self._collection.path, params=params, timeout_seconds=self._pace.page
+                "GET",
+                self._collection.path,
+                params=params,
+                headers=self._accept("PartialObjectMetadataList"),
+                timeout_seconds=self._pace.page,
             )
         except Expired:
             self._is_paged = False
             raise
+
+    def _accept(self, kind: str) -> Mapping[str, str]:
+        if not self._collection.metadata_only:
+            return {}
+        return {"Accept": f"application/json;as={kind};g=meta.k8s.io;v=v1"}
 
     def _page(self, body: bytes) -> Json:
         try:
@@ -288,7 +303,10 @@ class Reflector(Generic[T]):
         self._is_doubtful = True
         is_silent = True
         stream = self._connection.stream(
-            self._collection.path, params, idle_seconds=self._pace.stall
+            self._collection.path,
+            params,
+            headers=self._accept("PartialObjectMetadata"),
+            idle_seconds=self._pace.stall,
         )
         try:
             async with asyncio.timeout(seconds + self._pace.overtime), aclosing(stream) as lines:

@@ -17,14 +17,15 @@ _FEATURES = tuple(
     for stem in ("avx512", "amd-ssbd", "vmx-page-walk-", "svm-", "xsave", "umip")
     for number in range(1, 11)
 )
+READY_SINCE = "2026-03-01T09:00:00Z"
 _MACHINES = ("q35", "pc-q35-rhel9.6.0", "pc-q35-rhel9.4.0", "pc-q35-rhel9.2.0", "pc-q35-rhel8.6.0")
 
 
 def native_of(index: int) -> Mapping[str, int]:
-    """The allocatable amounts of a node's own resources, in whole units."""
+    """The allocatable amounts of a node's own resources; CPU in thousandths."""
     cores = 96 if index % 3 else 192
     return {
-        "cpu": cores,
+        "cpu": cores * 1000 - 500,
         "ephemeral-storage": 1_600_000_000_000,
         "hugepages-1Gi": 0,
         "hugepages-2Mi": 0,

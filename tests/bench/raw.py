@@ -9,7 +9,6 @@ from shared.core.model import (
     Claim,
     GpuClass,
     KubeVirt,
-    Migration,
     Namespace,
     Node,
     Object,
@@ -17,7 +16,7 @@ from shared.core.model import (
     Quota,
     Vmi,
 )
-from tests.bench.raw_machine import migration, vmi
+from tests.bench.raw_machine import vmi
 from tests.bench.raw_metadata import metadata, owner, written_by
 from tests.bench.raw_node import node
 from tests.bench.raw_pod import launcher, ordinary
@@ -32,7 +31,6 @@ COLLECTIONS = {
     v.RESOURCE_QUOTAS: Quota,
     v.RESOURCE_CLAIMS: Claim,
     "virtualmachineinstances": Vmi,
-    "virtualmachineinstancemigrations": Migration,
     "pods": Pod,
 }
 """The kinds of values by the resource under which they are listed."""
@@ -65,8 +63,6 @@ class Renderer:
                 return namespace(value)
             case Vmi():
                 return vmi(value)
-            case Migration():
-                return migration(value)
             case KubeVirt():
                 return kubevirt(value)
             case _:

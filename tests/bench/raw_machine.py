@@ -1,11 +1,11 @@
-"""VMs as KubeVirt stores them: instances and migrations."""
+"""VMs as KubeVirt stores them: their instances."""
 
 from __future__ import annotations
 
 import orjson
 
 from shared import vocabulary as v
-from shared.core.model import Migration, RecordEntry, Vmi
+from shared.core.model import RecordEntry, Vmi
 from tests.bench.raw_metadata import Field, metadata, owner, written_by
 
 _FIELDS = [
@@ -102,15 +102,4 @@ def vmi(value: Vmi) -> Field:
                 {"name": "b", "target": "vdb", "size": 1048576},
             ],
         },
-    }
-
-
-def migration(value: Migration) -> Field:
-    """A VirtualMachineInstanceMigration that is over."""
-    return {
-        "apiVersion": v.KUBEVIRT_GROUP_VERSION,
-        "kind": "VirtualMachineInstanceMigration",
-        "metadata": metadata(value.name, value.namespace, uid=value.uid),
-        "spec": {"vmiName": value.vmi_name},
-        "status": {"phase": "Succeeded" if value.final else "Running"},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.core.model import Node
+from tests.bench.hardware import READY_SINCE
 from tests.bench.raw_metadata import Field, metadata, written_by
 
 _IMAGES = [
@@ -24,7 +25,10 @@ _FIELDS = [
 
 def node(value: Node) -> Field:
     """A Node of 15 to 20 KB: labels and images are most of it."""
-    amounts = {name: str(units) for name, units in value.allocatable.items()}
+    amounts = {
+        name: f"{units}m" if name == "cpu" else str(units)
+        for name, units in value.allocatable.items()
+    }
     spec: Field = {
         "podCIDR": "10.244.7.0/24",
         "podCIDRs": ["10.244.7.0/24"],
@@ -40,6 +44,7 @@ def node(value: Node) -> Field:
         "kind": "Node",
         "metadata": metadata(
             value.name,
+            uid=value.uid,
             labels=value.labels,
             annotations={
                 "kubevirt.io/heartbeat": "2026-03-01T10:00:00Z",
@@ -90,5 +95,5 @@ def _condition(kind: str, status: str, message: str) -> Field:
         "reason": f"Kubelet{kind}",
         "message": message,
         "lastHeartbeatTime": "2026-03-01T10:00:00Z",
-        "lastTransitionTime": "2026-03-01T09:00:00Z",
+        "lastTransitionTime": READY_SINCE,
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from shared import vocabulary as v
 from shared.core.model import Pod, Vmi
 from tests.bench.raw_machine import annotations_of
@@ -45,6 +48,7 @@ def launcher(value: Pod, shape: Shape, machine: Vmi) -> Field:
     }
     if value.launcher_mark:
         annotations[v.ANNOTATION_LAUNCHER] = value.launcher_mark
+    compute = _compute(shape, machine)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -69,7 +73,7 @@ def launcher(value: Pod, shape: Shape, machine: Vmi) -> Field:
         "spec": {
             "affinity": {"nodeAffinity": _affinity(value.pinned_to)},
             "automountServiceAccountToken": False,
-            "containers": [_compute(shape, machine)],
+            "containers": [compute],
             "dnsPolicy": "ClusterFirst",
             "enableServiceLinks": False,
             "hostname": machine.name,
@@ -97,13 +101,15 @@ def launcher(value: Pod, shape: Shape, machine: Vmi) -> Field:
                 },
             ],
         },
-        "status": _status(value, ("compute",)),
+        "status": _status(value, [compute]),
     }
 
 
 def ordinary(value: Pod, shape: Shape) -> Field:
     """A pod of a Deployment, 6 to 10 KB."""
-    names = [f"container-{number}" for number in range(len(shape.cpus))]
+    containers = [
+        _service(f"container-{number}", number, shape) for number in range(len(shape.cpus))
+    ]
     workload = value.name.rpartition("-")[0]
     return {
         "apiVersion": "v1",
@@ -120,7 +126,7 @@ def ordinary(value: Pod, shape: Shape) -> Field:
             fields=_ORDINARY_FIELDS,
         ),
         "spec": {
-            "containers": [_service(name, index, shape) for index, name in enumerate(names)],
+            "containers": containers,
             "dnsPolicy": "ClusterFirst",
             "nodeName": value.node_name,
             "priority": 0,
@@ -141,7 +147,7 @@ def ordinary(value: Pod, shape: Shape) -> Field:
                 },
             ],
         },
-        "status": _status(value, names),
+        "status": _status(value, containers),
     }
 
 
@@ -255,7 +261,7 @@ def _service(name: str, index: int, shape: Shape) -> Field:
     }
 
 
-def _status(value: Pod, containers: tuple[str, ...] | list[str]) -> Field:
+def _status(value: Pod, containers: Sequence[Mapping[str, Any]]) -> Field:
     kinds = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
     return {
         "phase": "Succeeded" if value.ended else "Running",
@@ -276,16 +282,18 @@ def _status(value: Pod, containers: tuple[str, ...] | list[str]) -> Field:
         ],
         "containerStatuses": [
             {
-                "name": name,
-                "image": f"registry.example/services/{name}",
-                "imageID": f"registry.example/services/{name}@sha256:{7:064x}",
+                "name": each["name"],
+                "image": f"registry.example/services/{each['name']}",
+                "imageID": f"registry.example/services/{each['name']}@sha256:{7:064x}",
                 "containerID": f"containerd://{7:064x}",
                 "ready": not value.ended,
                 "restartCount": 0,
                 "started": not value.ended,
                 "lastState": {},
                 "state": {"running": {"startedAt": "2026-03-01T10:00:00Z"}},
+                "resources": each["resources"],
+                "allocatedResources": each["resources"]["requests"],
             }
-            for name in containers
+            for each in containers
         ],
     }

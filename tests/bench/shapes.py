@@ -34,8 +34,8 @@ class Shape:
 
     @cached_property
     def total(self) -> Mapping[str, int]:
-        """The sum in whole units, rounded up; all containers run side by side."""
-        total = {"cpu": -(-sum(self.cpus) // 1000), "memory": sum(self.memory), **self.devices}
+        """The sum, CPU in thousandths; all containers run side by side."""
+        total = {"cpu": sum(self.cpus), "memory": sum(self.memory), **self.devices}
         if self.storage:
             total["ephemeral-storage"] = self.storage
         return dict(sorted(total.items()))

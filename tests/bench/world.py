@@ -20,7 +20,6 @@ from shared.core.model import (
     Entitlement,
     GpuClass,
     KubeVirt,
-    Migration,
     Mode,
     Namespace,
     Node,
@@ -28,11 +27,11 @@ from shared.core.model import (
     Pod,
     Quota,
     RecordEntry,
-    Toleration,
     Vmi,
 )
+from shared.core.scheduling import Toleration
 from shared.vocabulary import CLASS_KEY_SUFFIX, KUBEVIRT_NAMESPACE
-from tests.bench.hardware import labels_of, native_of
+from tests.bench.hardware import READY_SINCE, labels_of, native_of
 from tests.bench.shapes import LAUNCHERS, ORDINARY, Shape
 from tests.bench.size import Size
 
@@ -57,7 +56,6 @@ class World:
     quotas: list[Quota] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
     vmis: list[Vmi] = field(default_factory=list)
-    migrations: list[Migration] = field(default_factory=list)
     kubevirts: list[KubeVirt] = field(default_factory=list)
     shapes: dict[str, Shape] = field(default_factory=dict)
     tenants: list[str] = field(default_factory=list)
@@ -73,7 +71,6 @@ class World:
             self.quotas,
             self.claims,
             self.vmis,
-            self.migrations,
             self.pods,
         ):
             yield from table
@@ -169,6 +166,8 @@ def _node(index: int, classes: int) -> Node:
         labels=labels_of(name, index),
         unschedulable=index % 97 == 96,
         ready=index % 89 != 88,
+        ready_since=READY_SINCE,
+        uid=f"{index:08x}-0000-4000-8000-000000000000",
     )
 
 
@@ -252,10 +251,6 @@ class _Tenancy:
         vmi = Vmi(claim.namespace, name, uid, vm, (pod_uid,), (entry,), "Running")
         self.made.vmis.append(vmi)
         self._launcher(vmi, pod_uid, claim.node_name, {resource: claim.count})
-        if len(self.made.vmis) % 200 == 0:
-            self.made.migrations.append(
-                Migration(vmi.namespace, f"{name}-move", next(self.uids), name, final=True)
-            )
         return replace(claim, attached_to=Attachment("VirtualMachine", name, vm))
 
     def _plain_launcher(self) -> None:

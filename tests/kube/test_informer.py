@@ -147,7 +147,7 @@ async def test_a_kind_may_come_and_go_and_come_again(
     """Rule 7.15: KubeVirt's kinds are followed once they are served."""
     group = f"{unique('kind')}.example.com"
     crd = "apiextensions.k8s.io/v1/CustomResourceDefinition"
-    widgets = Collection("widgets", collection(f"{group}/v1", "widgets"), decode.migration)
+    widgets = Collection("widgets", collection(f"{group}/v1", "widgets"), decode.quota)
 
     async def serve_one(got: Following) -> None:
         await cluster.admin.create(definition(group))
@@ -280,7 +280,7 @@ async def test_a_quiet_collection_is_proven_fresh_by_the_end_of_each_watch(
     """kube-apiserver sends no bookmark where nothing was written (seen on 1.36)."""
     group = f"{unique('kind')}.example.com"
     await cluster.admin.create(definition(group))
-    widgets = Collection("widgets", collection(f"{group}/v1", "widgets"), decode.migration)
+    widgets = Collection("widgets", collection(f"{group}/v1", "widgets"), decode.quota)
     pace = Pace(watch=(2, 2), absent=0.5)
     async with following(credentials(cluster.access), [widgets], pace) as got:
         await got.until(

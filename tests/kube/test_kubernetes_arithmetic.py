@@ -104,5 +104,5 @@ async def test_a_pods_request_is_what_kubernetes_own_quota_counts(
         }
     )
     problems: list[str] = []
-    assert requests(pod["spec"], problems.append)[GPU] == int(await used() or 0)
+    assert requests(pod["spec"], pod["status"], problems.append)[GPU] == int(await used() or 0)
     assert problems == []

@@ -22,10 +22,9 @@ from shared.core.model import (
     Quota,
     RecordEntry,
     Settings,
-    Taint,
-    Toleration,
     Vmi,
 )
+from shared.core.scheduling import Taint, Toleration
 
 RESOURCES = ("nvidia.com/A", "nvidia.com/B")
 CLASSES = ("alpha", "beta", "gamma")

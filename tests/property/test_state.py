@@ -40,7 +40,6 @@ def objects_of(state: ClusterState) -> list[Object]:
         state.quotas.values(),
         state.namespaces.values(),
         state.holders.vmis.values(),
-        state.migrations.values(),
         state.kubevirts.values(),
         [state.settings],
     )

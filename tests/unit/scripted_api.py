@@ -73,10 +73,11 @@ class ScriptedApi:
         path: str,
         *,
         params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float = 30.0,
     ) -> bytes:
         """A list."""
-        del path, timeout_seconds
+        del path, headers, timeout_seconds
         assert method == "GET"
         answer = await self._next("list", params or {})
         if isinstance(answer, bytes):
@@ -87,10 +88,15 @@ class ScriptedApi:
         return orjson.dumps({"metadata": metadata, "items": answer.items})
 
     async def stream(
-        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        headers: Mapping[str, str] | None = None,
+        idle_seconds: float,
     ) -> AsyncGenerator[bytes, None]:
         """A watch."""
-        del path, idle_seconds
+        del path, headers, idle_seconds
         answer = await self._next("watch", params)
         assert isinstance(answer, Watched), f"asked for a watch, the script has {answer!r}"
         for event in answer.events:

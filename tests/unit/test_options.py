@@ -229,8 +229,8 @@ def test_no_capacity_is_not_certain_while_pods_cannot_be_read() -> None:
 
 
 def test_a_collection_on_which_no_figure_rests_makes_nothing_unknown() -> None:
-    migrations = frozenset({"virtualmachineinstancemigrations"})
-    got = option(replace(ALL_WELL, unreadable=migrations))
+    systems = frozenset({"gpusystems"})
+    got = option(replace(ALL_WELL, unreadable=systems))
     assert (got.selectable, got.orderable) == (Truth.TRUE, 9)
 
 

@@ -29,8 +29,8 @@ def silent(problem: str) -> None:
         pytest.param({}, {}, id="nothing asked"),
         pytest.param(
             {"containers": [container(gpu="1", cpu="200m"), container(gpu="2", cpu="900m")]},
-            {GPU: 3, "cpu": 2},
-            id="containers add up, and are rounded up after adding",
+            {GPU: 3, "cpu": 1100},
+            id="containers add up",
         ),
         pytest.param(
             {"containers": [container(gpu="2")], "initContainers": [container(gpu="3")]},
@@ -71,13 +71,18 @@ def silent(problem: str) -> None:
                 "containers": [container(gpu="1", cpu="4", memory="1Gi")],
                 "resources": {"requests": {"cpu": "2", "hugepages-2Mi": "4Mi", GPU: "9"}},
             },
-            {GPU: 1, "cpu": 2, "memory": 1073741824, "hugepages-2Mi": 4194304},
+            {GPU: 1, "cpu": 2000, "memory": 1073741824, "hugepages-2Mi": 4194304},
             id="the pod's own request stands for CPU, memory and huge pages only",
         ),
         pytest.param(
             {"containers": [container(cpu="1", gpu="1")], "overhead": {"cpu": "250m"}},
-            {GPU: 1, "cpu": 2},
+            {GPU: 1, "cpu": 1250},
             id="the overhead comes on top",
+        ),
+        pytest.param(
+            {"containers": [container(cpu="1500u", memory="100m"), container(memory="800m")]},
+            {"cpu": 2, "memory": 1},
+            id="CPU counts in thousandths, all else whole, rounded up after adding",
         ),
         pytest.param(
             {"containers": [{"resources": {"limits": {GPU: "1"}}}]},
@@ -87,20 +92,97 @@ def silent(problem: str) -> None:
     ],
 )
 def test_a_pod_asks_for(spec: Raw, want: dict[str, int]) -> None:
-    assert requests(spec, silent) == want
+    assert requests(spec, {}, silent) == want
+
+
+def reported(name: str, actual: Raw, allocated: Raw | None = None) -> Raw:
+    """What a node says of a container."""
+    said: Raw = {"name": name, "resources": {"requests": actual}}
+    return said if allocated is None else {**said, "allocatedResources": allocated}
+
+
+INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, 3000, id="nothing said"),
+        pytest.param({"containerStatuses": [{"name": "a"}]}, 3000, id="nothing said of resources"),
+        pytest.param(
+            {"containerStatuses": [reported("a", {"cpu": "2"}, {"cpu": "2"})]}, 3000, id="as asked"
+        ),
+        pytest.param(
+            {"containerStatuses": [reported("a", {"cpu": "4"}, {"cpu": "2"})]},
+            5000,
+            id="not yet made smaller",
+        ),
+        pytest.param(
+            {"containerStatuses": [reported("a", {"cpu": "1"}, {"cpu": "1500m"})]},
+            3000,
+            id="not yet made larger",
+        ),
+        pytest.param(
+            {
+                "containerStatuses": [reported("a", {"cpu": "1"}, {"cpu": "1500m"})],
+                "conditions": [DEFERRED],
+            },
+            3000,
+            id="to be made larger later",
+        ),
+        pytest.param(
+            {
+                "containerStatuses": [reported("a", {"cpu": "1"}, {"cpu": "1500m"})],
+                "conditions": [INFEASIBLE],
+            },
+            2500,
+            id="never to be made larger",
+        ),
+        pytest.param(
+            {"initContainerStatuses": [reported("side", {"cpu": "3"})]}, 5000, id="a sidecar"
+        ),
+        pytest.param(
+            {"initContainerStatuses": [reported("first", {"cpu": "9"})]},
+            3000,
+            id="an init container is never resized",
+        ),
+    ],
+)
+def test_a_pod_that_is_resized_counts_as_the_most_of_what_it_has_and_wants(
+    status: Raw, want: int
+) -> None:
+    """As component-helpers of 1.36 adds up with UseStatusResources."""
+    spec = {
+        "initContainers": [
+            {"name": "first", **container(cpu="1")},
+            {"name": "side", **container("Always", cpu="1")},
+        ],
+        "containers": [{"name": "a", **container(cpu="2")}],
+    }
+    assert requests(spec, status, silent) == {"cpu": want}
+
+
+def test_a_pods_own_request_is_resized_alike() -> None:
+    spec = {
+        "containers": [{"name": "a", **container(cpu="1")}],
+        "resources": {"requests": {"cpu": "2"}},
+    }
+    status = {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "2"}}
+    assert requests(spec, status, silent) == {"cpu": 5000}
 
 
 def test_an_amount_that_is_no_quantity_counts_as_nothing_and_is_told() -> None:
     told: list[str] = []
     spec = {"containers": [container(gpu="many", cpu="1"), container(gpu="2")]}
-    assert requests(spec, told.append) == {GPU: 2, "cpu": 1}
+    assert requests(spec, {}, told.append) == {GPU: 2, "cpu": 1000}
     assert len(told) == 1
     assert told[0].startswith(f"resources.requests[{GPU}]: 'many' is not a quantity")
 
 
 def test_pods_that_ask_for_the_same_share_one_mapping() -> None:
     spec = {"containers": [container(gpu="1")]}
-    assert requests(spec, silent) is requests(dict(spec), silent)
+    assert requests(spec, {}, silent) is requests(dict(spec), {}, silent)
 
 
 def expression(key: str = "zone", operator: str = "In", *values: str) -> Raw:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.quantity import NANO, QuantityError, ceil_units, floor_units, parse, whole_units
+from shared.quantity import (
+    NANO,
+    QuantityError,
+    ceil_units,
+    counted_parts,
+    floor_units,
+    parse,
+    whole_units,
+)
 
 ANSWERS: list[tuple[str, str | None]] = [
     (text, answer)
@@ -68,6 +76,19 @@ def test_whole_units_round_down_for_what_is_granted_and_up_for_what_is_taken(
     text: str, floor: int, ceil: int
 ) -> None:
     assert (floor_units(text), ceil_units(text)) == (floor, ceil)
+
+
+@pytest.mark.parametrize(
+    ("text", "floor", "ceil"),
+    [("2", 2000, 2000), ("63500m", 63500, 63500), ("1500u", 1, 2), ("-1", 0, 0), ("0.0001", 0, 1)],
+)
+def test_cpu_is_counted_in_thousandths_and_nothing_else_is(
+    text: str, floor: int, ceil: int
+) -> None:
+    parts = counted_parts("cpu")
+    assert (floor_units(text, parts), whole_units(parse(text), parts)) == (floor, ceil)
+    for other in ("memory", "pods", "hugepages-2Mi", "example.com/cpu"):
+        assert counted_parts(other) == 1
 
 
 @pytest.mark.parametrize(("text", "answer"), ANSWERS, ids=[repr(text) for text, _ in ANSWERS])

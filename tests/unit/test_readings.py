@@ -10,7 +10,8 @@ from shared.core.budgets import declared
 from shared.core.capacity import takes_new_pods, tolerates
 from shared.core.coverage import is_launcher, place
 from shared.core.gpunames import gpu_names, is_permitted, kubevirt_in_force
-from shared.core.model import GpuClass, KubeVirt, Node, Pod, Quota, Taint, Toleration, Vmi
+from shared.core.model import GpuClass, KubeVirt, Node, Pod, Quota, Vmi
+from shared.core.scheduling import Taint, Toleration
 from shared.core.tenants import is_tenant, is_within, parent
 
 EXISTING = {"tenant-root", "tenant-a", "tenant-a-b", "tenant", "team-a"}

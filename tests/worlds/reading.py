@@ -69,7 +69,6 @@ _DECODERS: dict[str, Callable[[Json, decode.Note], Object]] = {
     "ResourceQuota": decode.quota,
     "Namespace": decode.namespace,
     "VirtualMachineInstance": decode.vmi,
-    "VirtualMachineInstanceMigration": decode.migration,
     "KubeVirt": decode.kubevirt,
     "ConfigMap": _settings,
 }

@@ -17,8 +17,8 @@ from shared.core.model import (
     Namespace,
     Placement,
     Settings,
-    Toleration,
 )
+from shared.core.scheduling import Toleration
 from shared.fields import mapping, text
 from shared.settings import GpuSettings
 from tests.unit.admission.jsonpatch import applied

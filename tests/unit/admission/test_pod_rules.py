@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from admission import pod as rules
 from admission.inputs import PodInputs, PodNeeds, Unread
 from admission.review import Allow, Refuse
-from shared.core.model import GpuClass, Migration, Placement, RecordEntry, Toleration, Vmi
+from shared.core.model import GpuClass, Migration, Placement, RecordEntry, Vmi
+from shared.core.scheduling import Toleration
 from tests.unit.admission.building import (
     GA100,
     HOSTER,
