@@ -22,7 +22,8 @@ from shared.core.options import Facts
 from shared.settings import GpuSettings
 
 VIEW_AGE_MAX: Final = 10.0
-"""Seconds after which the state of the cluster is too old to promise units on it (rule 6.3)."""
+"""Seconds after which the state of the cluster is too old to promise units on it (rule 6.3), where
+the process is not told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class Hoster:
 class View:
     """One class in the state that the catalog shows, for one namespace.
 
-    `age` is in seconds, that of the oldest collection, infinite until all are known;
+    `age` is in seconds, that of the oldest collection, infinite until all are known; beyond
+    `age_max` nothing is promised;
     `unreadable` names collections that cannot be read. `resource_name` is the class's as the
     state knows it, empty where it does not know the class yet.
     """
@@ -78,19 +80,28 @@ class View:
     capacity: Capacity = field(default_factory=Capacity)
     remaining: Remaining | None = None
     unreadable: frozenset[str] = frozenset()
+    age_max: float = VIEW_AGE_MAX
 
     @classmethod
-    def of(cls, state: ClusterState, namespace: str, class_name: str, age: float) -> View:
+    def of(
+        cls,
+        state: ClusterState,
+        namespace: str,
+        class_name: str,
+        age: float,
+        age_max: float = VIEW_AGE_MAX,
+    ) -> View:
         """What a state shows of a class at this moment."""
         gpu_class = state.classes.get(class_name)
         if gpu_class is None:
-            return cls(age, unreadable=state.unreadable)
+            return cls(age, unreadable=state.unreadable, age_max=age_max)
         return cls(
             age,
             gpu_class.resource_name,
             state.capacity(class_name),
             state.remaining(namespace, class_name),
             state.unreadable,
+            age_max,
         )
 
     def trouble(self, gpu_class: GpuClass) -> Unread | None:
@@ -98,7 +109,7 @@ class View:
         what = "the state of the cluster"
         if self.age == math.inf:
             return Unread(what, "it is not known yet")
-        if self.age > VIEW_AGE_MAX:
+        if self.age > self.age_max:
             return Unread(what, f"it was last known {self.age:.0f} seconds ago")
         if self.unreadable:
             return Unread(what, ", ".join(sorted(self.unreadable)))

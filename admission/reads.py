@@ -17,6 +17,7 @@ import orjson
 import structlog
 
 from admission.inputs import (
+    VIEW_AGE_MAX,
     ClassInputs,
     ClassNeeds,
     FinalInputs,
@@ -68,12 +69,13 @@ class Known:
     """What the process follows: the state that the catalog shows, its age, the last settings.
 
     `ages` are the seconds since each collection was proven fresh, infinite before its first
-    list.
+    list; `age_max` is how old the state may be for a promise.
     """
 
     state: ClusterState
     ages: Callable[[], Mapping[str, float]]
     settings: Callable[[], GpuSettings]
+    age_max: float = VIEW_AGE_MAX
 
     def age(self) -> float:
         """The age of the state: that of the oldest collection."""
@@ -298,7 +300,8 @@ class KubernetesReader:
 
     def _views(self, namespace: str, classes: Iterable[str]) -> dict[str, View]:
         age = self._known.age()
-        return {name: View.of(self._known.state, namespace, name, age) for name in classes}
+        state, age_max = self._known.state, self._known.age_max
+        return {name: View.of(state, namespace, name, age, age_max) for name in classes}
 
     def _unknown(self, name: str) -> Iterator[Unread]:
         """A collection of the state that a decision relies on, where it is not known."""

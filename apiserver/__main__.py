@@ -16,12 +16,13 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import structlog
 import uvloop
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from admission.inputs import VIEW_AGE_MAX
 from admission.reads import Known, KubernetesReader
 from admission.routes import Figures, Webhooks
 from apiserver.app import Services, make_app
@@ -46,6 +47,7 @@ from shared.kube.connect import Connection
 from shared.kube.credentials import CredentialsError, InCluster, Source
 from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
+from shared.kube.pace import paced
 from shared.kube.reflector import Standing
 from shared.observability.health import PING, Check
 from shared.observability.logs import configure
@@ -90,9 +92,28 @@ class ApiServerSettings(ProcessSettings):
     )
     """Rule 10: a missing right or kind may cost the options, but not discovery, and with it the
     deletion of every namespace."""
+    view_seconds: float = Field(
+        default=VIEW_AGE_MAX,
+        ge=5,
+        le=STALE_SECONDS,
+        description="how old what is known of the cluster may be for an order to be judged on it; "
+        "an older one refuses orders",
+    )
     anonymous_auth: bool = Field(
         default=True, description="whether callers without credentials are authorized as nobody"
     )
+
+    @model_validator(mode="after")
+    def _watches_prove_in_time(self) -> Self:
+        """Rule 6.3: in a quiet cluster only the end of a watch proves what is known."""
+        proof = paced(self.watch_seconds).proof
+        if proof > self.view_seconds:
+            raise ValueError(
+                f"--watch-seconds: {self.watch_seconds}: a quiet cluster would be known as it was "
+                f"up to {proof} seconds ago, and --view-seconds={self.view_seconds:g} would refuse "
+                f"orders most of the time: --view-seconds has to be {proof} or more"
+            )
+        return self
 
 
 class Process:
@@ -106,6 +127,7 @@ class Process:
         self._missing: list[str] = []
         self._refused: dict[str, str] = {}
         self._state = ClusterState()
+        pace = paced(settings.watch_seconds)
         versions = Versions(_wall, identity=secrets.randbelow(IDENTITIES))
         self.catalog = Catalog(StateSource(self._state), versions, monotonic=time.monotonic)
         self._informer = Informer(
@@ -114,6 +136,7 @@ class Process:
             self._apply,
             clock=time.monotonic,
             chance=random.SystemRandom(),
+            pace=pace,
             on_standing=self._judge,
         )
         followed = FollowedSettings(self._apply)
@@ -124,6 +147,7 @@ class Process:
             connection,
             clock=time.monotonic,
             chance=random.SystemRandom(),
+            pace=pace,
             on_standing=self._judge_trust,
         )
         self._trusted.follow(
@@ -136,7 +160,9 @@ class Process:
             trust_problem=lambda: self._trust.problem,
             inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],
         )
-        known = Known(self._state, self._informer.ages, lambda: followed.in_force)
+        known = Known(
+            self._state, self._informer.ages, lambda: followed.in_force, settings.view_seconds
+        )
         webhooks = Webhooks(
             KubernetesReader(connection, known),
             Figures(PREFIX, metrics.registry),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict
 from typing_extensions import override
 
@@ -225,6 +226,13 @@ class ProcessSettings(BaseSettings):
     context: str | None = Field(
         default=None, description="context of the kubeconfig; without it, its current one"
     )
+    watch_seconds: int = Field(
+        default=6,
+        ge=3,
+        le=43,
+        description="how long a watch of the cluster lasts at least; at most it lasts a third "
+        "longer. Longer ones are fewer, and show later that nothing happened",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe lines to log"
     )
@@ -250,9 +258,12 @@ def read(kind: type[S], arguments: Sequence[str]) -> S:
     try:
         return CliApp.run(kind, cli_args=list(arguments))
     except ValidationError as error:
-        lines = [
-            f"--{'.'.join(str(part) for part in each['loc']).replace('_', '-')}: "
-            f"{each['input']!r:.60}: {each['msg']}"
-            for each in error.errors()
-        ]
-        raise BadSettings("\n".join(lines)) from None
+        raise BadSettings("\n".join(_told(each) for each in error.errors())) from None
+
+
+def _told(error: ErrorDetails) -> str:
+    """One line for a bad setting; one for several that do not go together names them itself."""
+    if not error["loc"]:
+        return error["msg"].removeprefix("Value error, ")
+    flag = ".".join(str(part) for part in error["loc"]).replace("_", "-")
+    return f"--{flag}: {error['input']!r:.60}: {error['msg']}"

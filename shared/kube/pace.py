@@ -8,6 +8,9 @@ from typing import Final
 BACKOFF_SECONDS_MIN: Final = 0.8
 BACKOFF_SECONDS_MAX: Final = 30.0
 
+REOPENING_SECONDS: Final = 2
+"""How long the end of a watch and the begin of the next take at most, where all is well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -28,8 +31,22 @@ class Pace:
     absent: float = 15.0
     page: float = 60.0
 
+    @property
+    def proof(self) -> int:
+        """Seconds after which values of a quiet collection are proven fresh again, at most.
 
-BRISK: Final = Pace(watch=(6, 8), stall=12.0, overtime=5.0)
+        That is the longest watch, and what it takes to end it and to open the next.
+        """
+        return self.watch[1] + REOPENING_SECONDS
+
+
+def paced(seconds: int) -> Pace:
+    """The pace whose shortest watch lasts so long, and its longest a third longer."""
+    longest = seconds + max(1, seconds // 3)
+    return Pace(watch=(seconds, longest), stall=1.5 * longest, overtime=5.0)
+
+
+BRISK: Final = paced(6)
 """For values that must be proven fresh every ten seconds.
 
 kube-apiserver sends bookmarks once a minute, and where nothing was written to a collection and

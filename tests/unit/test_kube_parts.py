@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shared.errors import BadRequest
 from shared.kube.lines import Lines, LineTooLong
-from shared.kube.pace import BRISK, backoff
+from shared.kube.pace import BRISK, backoff, paced
 from shared.kube.paths import collection, item
 
 
@@ -103,4 +103,12 @@ def test_a_back_off_doubles_and_is_spread(failures: int, longest: float) -> None
 
 def test_brisk_watches_prove_freshness_within_ten_seconds() -> None:
     """Rule 6.3: an order is judged on figures that are at most ten seconds old."""
-    assert max(BRISK.watch) < 10
+    assert paced(6) == BRISK
+    assert (BRISK.watch, BRISK.stall) == ((6, 8), 12)
+    assert BRISK.proof == 10
+
+
+def test_slower_watches_prove_it_later_and_give_a_silent_connection_up_later() -> None:
+    pace = paced(30)
+    assert (pace.watch, pace.stall, pace.proof) == ((30, 40), 60, 42)
+    assert paced(3).watch == (3, 4)

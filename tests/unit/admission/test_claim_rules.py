@@ -232,6 +232,12 @@ def test_a_stock_that_is_not_disclosed_is_compared_and_not_told(
         pytest.param(
             replace(NINE, age=10.5), "it was last known 10 seconds ago", id="just too late"
         ),
+        pytest.param(replace(NINE, age=59.0, age_max=60.0), None, id="in time by another bound"),
+        pytest.param(
+            replace(NINE, age=61.0, age_max=60.0),
+            "it was last known 61 seconds ago",
+            id="too late by another bound",
+        ),
         pytest.param(View(float("inf")), "it is not known yet", id="never"),
         pytest.param(
             replace(NINE, unreadable=frozenset({"resourcequotas", "pods"})),
