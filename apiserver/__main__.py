@@ -41,6 +41,7 @@ from apiserver.trust import TrustSource
 from apiserver.versions import IDENTITIES, Versions
 from shared.core.cluster import ClusterState
 from shared.core.model import Change
+from shared.errors import Unavailable
 from shared.fields import Json, mapping, text
 from shared.kube.collections import CLUSTER, config_map
 from shared.kube.connect import Connection
@@ -124,6 +125,7 @@ class Process:
         self.tls = Tls(settings.tls_cert_file, settings.tls_private_key_file)
         self._sync_until = time.monotonic() + settings.sync_delay
         self._synced = False
+        self._has_started = False
         self._missing: list[str] = []
         self._refused: dict[str, str] = {}
         self._state = ClusterState()
@@ -231,6 +233,10 @@ class Process:
             if report.standing is Standing.ABSENT and report.name in OUR_KINDS
         )
         self.catalog.touch(self._state.set_unreadable(self._informer.unreadable))
+        if why := self._unsynced():
+            self.catalog.interrupt(Unavailable(why))
+        else:
+            self._has_started = True
 
     def _judge_trust(self) -> None:
         if self._trusted.unreadable:
@@ -254,7 +260,10 @@ class Process:
         return unread(self._informer.reports())
 
     def _starting(self) -> str:
-        return self._unsynced() if time.monotonic() < self._sync_until else ""
+        """Rule 10: only the first reading delays readiness, and not for ever."""
+        if self._has_started or time.monotonic() >= self._sync_until:
+            return ""
+        return self._unsynced()
 
     def _untrusting(self) -> str:
         if self._trust.current.front_proxy is not None:

@@ -16,7 +16,7 @@ from apiserver.versions import Versions, instant
 from apiserver.views import ALL_TOMBSTONES_MAX, OptionSource, Tombstones, View
 from apiserver.watch import QUEUE_MAX, Change, Subscription
 from shared.core.tenants import is_tenant, is_within
-from shared.errors import Expired
+from shared.errors import ApiError, Expired
 
 if TYPE_CHECKING:
     from apiserver.selectors import Selector
@@ -155,6 +155,12 @@ class Catalog:
         for readers in (self._readers_of_all, *self._readers.values()):
             for reader in readers:
                 reader.end()
+
+    def interrupt(self, error: ApiError) -> None:
+        """End every reader of now with an error: what it could be told is not true any more."""
+        for readers in (self._readers_of_all, *self._readers.values()):
+            for reader in readers:
+                reader.fail(error)
 
     @property
     def watchers(self) -> int:

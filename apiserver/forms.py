@@ -6,7 +6,7 @@ Shapes: "Receiving resources as Tables" and "Metadata-only fetches" (Kubernetes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -115,6 +115,11 @@ def event(kind: bytes, encoded: Encoded, form: Form, version: int, *, first: boo
 def bookmark(form: Form, version: int, *, first: bool) -> bytes:
     """A line that says only how far the watch has come; in a table its row has metadata too."""
     return b'{"type":"BOOKMARK","object":%s}\n' % _mark(form, version, first=first)
+
+
+def error(status: Mapping[str, object]) -> bytes:
+    """A line that says why the watch ends: a Status, whatever form its events have."""
+    return b'{"type":"ERROR","object":%s}\n' % orjson.dumps(status)
 
 
 def _mark(form: Form, version: int, *, first: bool) -> bytes:

@@ -101,8 +101,7 @@ class Options:
             raise NotFound("the server could not find the requested resource")
         if request.method not in _READS:
             raise _not_allowed(info.verb or request.method)
-        if why := self._unavailable():
-            raise Unavailable(why)
+        self._check()
         match info.verb:
             case "list":
                 return await self._list(request, info)
@@ -111,10 +110,16 @@ class Options:
             case _:
                 return await self._get(request, info)
 
+    def _check(self) -> None:
+        """Raises Unavailable: options cannot be served now. For whenever others had the loop."""
+        if why := self._unavailable():
+            raise Unavailable(why)
+
     async def _get(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
         wanted = _accepted(request, Endpoint.OBJECT)
         check_name(info, request.query.get("fieldSelector", ""))
         await self._wait_for(parse_version(request.query.get("resourceVersion", "")))
+        self._check()
         entry = self._catalog.option(info.namespace, info.path_name)
         if entry is None:
             raise NotFound.of(Subject(CATALOG_GROUP, RESOURCE_OPTIONS, info.path_name))
@@ -135,6 +140,7 @@ class Options:
         else:
             await self._catalog.prepare_all()
             entries = self._catalog.options_of_all()
+        self._check()
         version = self._catalog.versions.current()
         encoded = [entry.encoded for entry in entries if entry.matches(options.selector)]
         body = forms.many(encoded, wanted.form, version)
@@ -147,6 +153,7 @@ class Options:
         with self._limit.hold(request[USER].name):
             if not info.namespace:
                 await self._catalog.prepare_all()
+            self._check()
             subscription = self._catalog.subscribe(
                 info.namespace or None,
                 options.selector,
@@ -161,7 +168,11 @@ class Options:
     async def _stream(
         self, request: web.Request, subscription: Subscription, form: Form, options: ListOptions
     ) -> web.StreamResponse:
-        """Write events until the time is over, the process ends or the client goes."""
+        """Write events until the time is over, the process ends or the client goes.
+
+        Where options cannot be served any more the last event is the error that a list gets:
+        whoever watches lists again, and learns from that when they can be.
+        """
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -188,6 +199,8 @@ class Options:
                 async with self._patience(request, subscription):
                     await response.write(lines_told[at : at + _PIECE_BYTES])
         async with self._patience(request, subscription):
+            if subscription.failure is not None:
+                await response.write(forms.error(subscription.failure.to_status()))
             await response.write_eof()
         return response
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from apiserver.entry import Entry
     from apiserver.selectors import Selector
+    from shared.errors import ApiError
 
 QUEUE_MAX: Final = 4096
 """How many changes a reader may lag behind before it is ended; it comes back by itself."""
@@ -78,6 +79,8 @@ class Subscription:
         self.namespace = namespace
         self.selector = selector
         self.ended = False
+        self.failure: ApiError | None = None
+        """What it is told last, where it did not simply end."""
         self._queue: deque[Change] = deque(backlog)
         # What it starts with may be larger than the bound; only lagging behind counts.
         self._bound = len(self._queue) + queue_max
@@ -106,6 +109,12 @@ class Subscription:
         self._wake.set()
         if self.on_end is not None:
             self.on_end()
+
+    def fail(self, error: ApiError) -> None:
+        """Let the reader end with an error, and with nothing else that it has not taken."""
+        self._queue.clear()
+        self.failure = error
+        self.end()
 
     async def wait(self) -> None:
         """Return when there is something to take."""

@@ -234,6 +234,8 @@ class Served:
         self.lifecycle = Lifecycle()
         self.trust = TrustSource(time.monotonic)
         self.unavailable = ""
+        self.become_unavailable_after: int | None = None
+        """After so many looks options cannot be served."""
         self.limit = WatchLimit()
         self.headers_seconds = HEADERS_SECONDS
         self.write_seconds = WRITE_SECONDS
@@ -276,7 +278,7 @@ class Served:
                     self.catalog,
                     limit=self.limit,
                     chance=random.Random(0),
-                    unavailable=lambda: self.unavailable,
+                    unavailable=self._unavailable,
                     write_seconds=self.write_seconds,
                 ),
                 health={
@@ -304,6 +306,13 @@ class Served:
         )
         self._stack.push_async_exit(self._serving)
         return self
+
+    def _unavailable(self) -> str:
+        if self.become_unavailable_after is not None:
+            self.become_unavailable_after -= 1
+            if self.become_unavailable_after < 0:
+                self.unavailable = "not any more"
+        return self.unavailable
 
     async def stop(self) -> None:
         """Accept nothing new and let what is in flight end, as the process does."""

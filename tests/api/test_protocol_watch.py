@@ -13,6 +13,7 @@ import pytest
 from apiserver.flow import WatchLimit
 from apiserver.listener import DRAIN_SECONDS
 from shared.core.cluster import Touched
+from shared.errors import Unavailable
 from tests.api.served import ALL, Json, Served, Stream, options_of
 from tests.api.source import a_class
 from tests.cluster.waiting import wait_until
@@ -380,3 +381,43 @@ async def test_check_104_readers_that_read_nothing_do_not_hold_up_the_end(served
 
         async with asyncio.timeout(DRAIN_SECONDS / 2):
             await served.stop()
+
+
+@pytest.mark.parametrize("accept", ["application/json", TABLE], ids=["objects", "table"])
+@pytest.mark.parametrize("target", [A, ALL])
+async def test_when_options_cannot_be_served_any_more_watches_end_with_what_a_list_is_answered(
+    served: Served, target: str, accept: str
+) -> None:
+    """Rule 5.4: nobody is told that options went which are only not known any more."""
+    admin = await served.admin()
+    version = await listed(served, target)
+    query = f"watch=1&resourceVersion={version}"
+    async with admin.watch(f"{target}?{query}", Accept=accept) as stream:
+        served.do(served.table.remove("l4"))
+
+        served.unavailable = "kinds that are not installed here: gpuclasses"
+        served.catalog.interrupt(Unavailable(served.unavailable))
+
+        (event,) = await stream.rest()
+    answer = await admin(target)
+    assert answer.status == 503
+    assert event == {"type": "ERROR", "object": answer.json}
+    assert (await admin(f"{target}?{query}")).status == 503
+    await until(served, watchers=0)
+
+    served.unavailable = ""
+    async with admin.watch(f"{A}?watch=1&resourceVersion={await listed(served)}"):
+        pass
+
+
+@pytest.mark.parametrize("target", [f"{A}/l4", A, ALL, f"{A}?watch=1", f"{ALL}?watch=1"])
+async def test_options_that_stop_to_be_served_while_a_request_waits_are_not_served_to_it(
+    served: Served, target: str
+) -> None:
+    """It may wait for its version, or for its turn in computing the options of all tenants."""
+    admin = await served.admin()
+    served.become_unavailable_after = 1
+
+    answer = await admin(target)
+
+    assert (answer.status, answer.json["message"]) == (503, "not any more")

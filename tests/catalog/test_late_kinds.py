@@ -5,6 +5,7 @@ Each test starts a process of its own, on a control plane that no other module u
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,12 +17,13 @@ from shared import vocabulary as words
 from tests.catalog.kubevirt import KINDS, apply_kinds, deploy, remove
 from tests.catalog.looking import Note
 from tests.catalog.objects import CLASS, Gpus, gpu_class, node
-from tests.catalog.survival import unharmed
+from tests.catalog.survival import readiness, unharmed
 from tests.catalog.tenants import make_role, make_tenant
+from tests.cluster.api import Refused
 from tests.cluster.build import Binaries
 from tests.cluster.install import MANIFESTS, Catalog
 from tests.cluster.plane import ControlPlane, control_plane
-from tests.cluster.waiting import wait_until
+from tests.cluster.waiting import DEADLINE_SECONDS, wait_until
 
 GPUS = Gpus("a100", "example.com/a100", "gpu-1")
 CRDS = MANIFESTS / "crds"
@@ -80,14 +82,52 @@ async def test_without_our_own_kinds_options_alone_are_unavailable_until_the_kin
             await apply_kinds(cluster, CRDS, kind=CLASS)
         start = time.monotonic()
         await make_class(own)
-
-        async def served() -> bool:
-            return (await cluster.admin.request("GET", path)).status == 200
-
-        await wait_until(served, "options are served once our kinds are there")
+        await wait_until(lambda: served(own), "options are served once our kinds are there")
         tenant = await make_tenant(cluster, "tenant-a")
         await tenant.sees(GPUS.name, orderableUnits=8)
         note("options are right, from when our kinds were applied", time.monotonic() - start)
+
+
+async def test_when_our_own_kinds_go_the_server_stays_ready_and_open_watches_are_told(
+    own: ControlPlane,
+) -> None:
+    """Rule 10: the first reading alone may delay readiness, also within its minute."""
+    cluster = own.cluster
+    await make_class(own)
+    async with serving(own) as catalog:
+        tenant = await make_tenant(cluster, "tenant-e")
+        await tenant.sees(GPUS.name, orderableUnits=8)
+        async with tenant.watch() as events:
+            assert (await anext(events))["type"] == "ADDED"
+            try:
+                removed = await cluster.kubectl("delete", "-k", str(CRDS), "--wait")
+                assert removed.code == 0
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    told = [event async for event in events]
+                assert [event["type"] for event in told if event["type"] != "MODIFIED"] == [
+                    "DELETED",
+                    "ERROR",
+                ]
+                status = told[-1]["object"]
+                assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
+                assert "kinds that are not installed here: gpuc" in status["message"]
+                with pytest.raises(Refused) as refused:
+                    await tenant.options()
+                assert refused.value.code == 503
+                code, checks = await readiness(catalog)
+                assert (code, "[+]informer-sync ok" in checks) == (200, True), checks
+            finally:
+                await apply_kinds(cluster, CRDS, kind=CLASS)
+                await make_class(own)
+        await wait_until(lambda: served(own), "options are served once our kinds are there")
+        await tenant.sees(GPUS.name, orderableUnits=8)
+
+
+async def served(plane: ControlPlane) -> bool:
+    """Whether options are."""
+    return (
+        await plane.cluster.admin.request("GET", f"{BASE}/{words.RESOURCE_OPTIONS}")
+    ).status == 200
 
 
 async def test_without_kubevirts_kinds_all_is_permitted_and_its_table_counts_once_they_come(
