@@ -52,6 +52,9 @@ holds a watch (and what it was to be told) without reading."""
 END_SECONDS: Final = 2.0
 """The same once its watch is to end."""
 
+_BREATH: Final = 1024
+"""How many options are held against a selector before others get the loop."""
+
 _PIECE_BYTES: Final = 128 * 1024
 
 _READS: Final = ("GET", "HEAD")
@@ -142,7 +145,12 @@ class Options:
             entries = self._catalog.options_of_all()
         self._check()
         version = self._catalog.versions.current()
-        encoded = [entry.encoded for entry in entries if entry.matches(options.selector)]
+        encoded = []
+        for number, entry in enumerate(entries, start=1):
+            if entry.matches(options.selector):
+                encoded.append(entry.encoded)
+            if number % _BREATH == 0:  # what is listed stays as it was taken
+                await asyncio.sleep(0)
         body = forms.many(encoded, wanted.form, version)
         return await api_response(request, body, wanted.media, pretty=wanted.pretty)
 

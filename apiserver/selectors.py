@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeGuard
 
@@ -24,6 +24,13 @@ SELECTOR_LENGTH_MAX: Final = 128 * 1024
 NAME_SELECTOR_LENGTH_MAX: Final = 1024
 """Characters of a field selector in which a name is looked for before it is known who asks.
 The longest that names one object, with its namespace and as often escaped as can be, is shorter."""
+
+TERMS_MAX: Final = 64
+"""Terms of one selector. Each object of a list, and each event of a watch, is held against every
+one; people and controllers write a handful."""
+
+VALUES_MAX: Final = 10_000
+"""Values in all terms of one selector: as many as a URL of 64 KiB has room for, and more."""
 
 _SHOWN_LENGTH_MAX: Final = 128
 
@@ -53,15 +60,19 @@ class Requirement:
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+    _among: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_among", frozenset(self.values))
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Whether labels meet it. A missing key meets NotIn (labels documentation)."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
-                return value in self.values
+                return value in self._among
             case Operator.NOT_IN:
-                return value not in self.values
+                return value not in self._among
             case Operator.EXISTS:
                 return value is not None
             case Operator.DOES_NOT_EXIST:
@@ -144,11 +155,13 @@ def parse_fields(text: str) -> Requirements:
     r"""Parse a field selector: terms joined by commas; `\` escapes a comma, `=` or itself.
 
     Raises:
-        BadRequest: a term without operator, or it is too long.
+        BadRequest: a term without operator, or it is too long, or has too many.
     """
     _check_length("field", text)
-    requirements = []
-    for term in re.findall(r"(?:\\.?|[^,\\])+", text, re.DOTALL):
+    requirements: list[Requirement] = []
+    for match in re.finditer(r"(?:\\.?|[^,\\])+", text, re.DOTALL):
+        _check_terms("field", text, len(requirements) + 1)
+        term = match[0]
         found = re.fullmatch(r"((?:\\.|[^=!\\])*)(==|!=|=)(.*)", term, re.DOTALL)
         if found is None:
             raise BadRequest(
@@ -174,7 +187,7 @@ def parse_labels(text: str) -> Requirements:
     """Parse a label selector.
 
     Raises:
-        BadRequest: bad grammar, key or value, or it is too long.
+        BadRequest: bad grammar, key or value, or it is too long, or has too many terms or values.
     """
     _check_length("label", text)
     return _LabelParser(text).requirements() if text.strip() else ()
@@ -185,6 +198,13 @@ def _check_length(of: str, text: str) -> None:
         raise BadRequest(
             f"{of} selector {_shown(text)} has {len(text)} characters, "
             f"more than the {SELECTOR_LENGTH_MAX} that are read"
+        )
+
+
+def _check_terms(of: str, text: str, terms: int) -> None:
+    if terms > TERMS_MAX:
+        raise BadRequest(
+            f"{of} selector {_shown(text)} has more than the {TERMS_MAX} terms that are read"
         )
 
 
@@ -200,12 +220,14 @@ class _LabelParser:
         self._text = text
         self._tokens: list[str] = _TOKEN.findall(text)
         self._at = 0
+        self._values_left = VALUES_MAX
 
     def requirements(self) -> Requirements:
         """All of the text, or an error."""
         found = [self._requirement()]
         while self._peek() == ",":
             self._next()
+            _check_terms("label", self._text, len(found) + 1)
             found.append(self._requirement())
         if self._peek():
             raise self._error(f"unexpected {_shown(self._peek())}")
@@ -257,6 +279,12 @@ class _LabelParser:
         return key
 
     def _value(self) -> str:
+        self._values_left -= 1
+        if self._values_left < 0:
+            raise BadRequest(
+                f"label selector {_shown(self._text)} has more than the {VALUES_MAX} values "
+                "that are read"
+            )
         if self._peek() in {"", ",", ")"}:
             return ""
         value = self._next()

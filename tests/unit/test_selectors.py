@@ -4,6 +4,8 @@ import pytest
 
 from apiserver.selectors import (
     EVERYTHING,
+    TERMS_MAX,
+    VALUES_MAX,
     Operator,
     Requirement,
     exact_name,
@@ -189,3 +191,39 @@ def test_a_hostile_selector_costs_no_more_than_its_length() -> None:
         parse_labels("a." * 50_000 + "/x")
     with pytest.raises(BadRequest):
         parse_fields("\\" * 99_999)
+
+
+SOME = ",".join(f"key-{number}" for number in range(TERMS_MAX))
+NAMES = ",".join(f"metadata.name!=class-{number}" for number in range(TERMS_MAX))
+
+
+def test_as_many_terms_are_read_as_anybody_needs() -> None:
+    assert TERMS_MAX == len(parse_labels(SOME)) == len(parse_fields(NAMES))
+
+
+@pytest.mark.parametrize(
+    ("of", "fields", "labels"),
+    [
+        ("label", "", f"{SOME},one-more"),
+        ("label", "", ",".join(["a"] * 50_000)),
+        ("field", f"{NAMES},metadata.name!=one-more", ""),
+        ("field", ",".join(["="] * 50_000), ""),
+    ],
+)
+def test_more_terms_than_that_are_refused_before_they_are_read(
+    of: str, fields: str, labels: str
+) -> None:
+    """Each object of a list would be held against each of them."""
+    with pytest.raises(BadRequest, match=f"^{of} selector .* more than the 64 terms that are read"):
+        selector(fields, labels)
+
+
+def test_values_are_as_many_as_a_long_url_holds_and_no_more() -> None:
+    many = ",".join(f"v{number}" for number in range(VALUES_MAX))
+    (one,) = parse_labels(f"tier in ({many})")
+    assert len(one.values) == VALUES_MAX
+    assert one.holds({"tier": "v9999"})
+    assert not one.holds({"tier": "v10000"})
+    for text in (f"tier in ({many},more)", f"tier notin ({many}),more=x"):
+        with pytest.raises(BadRequest, match="more than the 10000 values that are read"):
+            parse_labels(text)
