@@ -1,0 +1,227 @@
+"""What a pass decides to do, as values. A plan makes them, `binder.apply` turns them into writes.
+
+An action names its object as the decision saw it; one that was changed since then is left alone,
+and decided about anew. Times are RFC 3339. The term of office is not part of an action: every
+write to a claim's status carries the present one (rule 7.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shared.api.conditions import ConditionType
+from shared.core.model import Attachment
+from shared.core.terms import Truth
+from shared.fields import NOTHING, Json
+from shared.reasons import Reason
+from shared.vocabulary import FINALIZER_CLAIM
+
+
+class Kind(StrEnum):
+    """The kinds of objects that actions are about; the value is the resource's plural name."""
+
+    CLAIM = "gpuclaims"
+    CLASS = "gpuclasses"
+    SYSTEM = "gpusystems"
+    POD = "pods"
+    EVENT = "events"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object as it was seen: each field that is not empty must still hold when it is written.
+
+    Of a claim that an earlier step of the same work creates, only the names are known.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as it is to stand there; `since` is when its status last changed."""
+
+    type: ConditionType
+    status: Truth
+    reason: Reason
+    since: str
+    message: str = ""
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a claim has no units yet; `since` is when this reason began."""
+
+    reason: Reason
+    message: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class BookClaim:
+    """Hold a claim's units on a node, under a resource name."""
+
+    claim: Ref
+    node_name: str
+    resource_name: str
+    bound_time: str
+    attached_to: Attachment | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseClaim:
+    """Hold nothing for a claim any more: it is unbound or Lost, as its conditions say."""
+
+    claim: Ref
+    attached_to: Attachment | None = None
+    waiting: Waiting | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportClaim:
+    """Say how a claim stands; what is held for it stays as it is."""
+
+    claim: Ref
+    attached_to: Attachment | None = None
+    waiting: Waiting | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Make a template claim, owned by its VM instance (rule 3.2). Its name tells which it is."""
+
+    claim: Ref
+    class_name: str
+    count: int
+    owner_name: str
+    owner_uid: str
+    finalizers: tuple[str, ...] = (FINALIZER_CLAIM,)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim:
+    """Delete a claim; it lives on until its finalizers are gone."""
+
+    claim: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Add a finalizer of ours; `present` are those that the object has."""
+
+    kind: Kind
+    object: Ref
+    finalizer: str
+    present: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Remove a finalizer of ours; `present` are those that the object has."""
+
+    kind: Kind
+    object: Ref
+    finalizer: str
+    present: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartPod:
+    """Pin a pod to a node and take our gate off, in one write (rule 7.8).
+
+    Comes after the step that books its claims, or alone when all are booked. `affinity` is the
+    pod's `spec.affinity` as it is, empty where it has none; `gates` are the names of its gates
+    in their order. Without `node_name` the pod is released unpinned (rule 7.15).
+    """
+
+    pod: Ref
+    node_name: str
+    gates: tuple[str, ...]
+    affinity: Json = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete this pod, and no other of its name."""
+
+    pod: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class TellVmi:
+    """An event on a VM instance. The same one at the same time is told once."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: Reason
+    message: str
+    at: str
+    is_warning: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReportClass:
+    """A class's status, whole."""
+
+    gpu_class: Ref
+    status: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSystem:
+    """The GPUSystem's status, whole but for its epoch, which a pass never changes."""
+
+    system: Ref
+    status: Json
+
+
+Action = (
+    BookClaim
+    | ReleaseClaim
+    | ReportClaim
+    | CreateClaim
+    | DeleteClaim
+    | AddFinalizer
+    | RemoveFinalizer
+    | StartPod
+    | DeletePod
+    | TellVmi
+    | ReportClass
+    | ReportSystem
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done for one set, claim, class or the system.
+
+    A step begins once every write of the one before it is done; its own writes run side by
+    side. The first one that fails ends the work, and backs it off under its `key` without
+    holding up any other.
+    """
+
+    key: str
+    steps: tuple[tuple[Action, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The outcome of a decision.
+
+    Attributes:
+        works: in order of precedence; they are begun in it.
+        wake_in: seconds until the clock alone makes another decision due; None where it never
+            does.
+    """
+
+    works: tuple[Work, ...] = ()
+    wake_in: float | None = None
