@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from shared.core.model import Change, Gone, Object, Put
+from shared.fields import Json
 from shared.kube.collections import Collection
 from shared.kube.garbage import settle
 from shared.kube.pace import BRISK, Pace
@@ -105,6 +106,22 @@ class Informer:
     async def wait_until_synced(self) -> None:
         """Return once every collection has been known at the same time, the first time."""
         await self._first_sync.wait()
+
+    def wrote(self, name: str, raw: Json) -> None:
+        """Take in an object of this collection as the API server answered a write of ours.
+
+        What is known is never older than that from then on (rule 7.2). An object of a collection
+        that is not followed is passed over.
+        """
+        for reflector in self._reflectors:
+            if reflector.name == name:
+                reflector.wrote(raw)
+
+    async def reread(self) -> None:
+        """List every collection anew, and return once all of that is known."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.reread(), name=f"reread {reflector.name}")
 
     def ages(self) -> dict[str, float]:
         """Seconds since each collection was last proven fresh; infinite before its first list."""

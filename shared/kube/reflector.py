@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
@@ -31,6 +31,7 @@ from shared.errors import (
     from_status,
 )
 from shared.fields import Json, elements, mapping, mappings, name, text, whole
+from shared.kube.ahead import Ahead
 from shared.kube.collections import Collection
 from shared.kube.connect import Stalled
 from shared.kube.decode import Undecodable
@@ -157,6 +158,10 @@ class Reflector(Generic[T]):
         self._watches = 0
         self._problems: dict[Key, str] = {}
         self._trouble = ""
+        self._ahead = Ahead()
+        self._asked: list[asyncio.Event] = []
+        self._nudge = asyncio.Event()
+        self._watching: asyncio.Timeout | None = None
 
     @property
     def name(self) -> str:
@@ -190,13 +195,31 @@ class Reflector(Generic[T]):
             self._trouble,
         )
 
+    def wrote(self, raw: Json) -> None:
+        """Take in an object as the API server answered a write of ours, or a read past its cache.
+
+        Until the watch has come that far, what it tells of the object is older and is passed over.
+        """
+        version = text(mapping(raw.get("metadata")).get("resourceVersion"))
+        if self._ahead.wrote(_identity(raw)[0], version, self._version):
+            self._put(raw)
+
+    async def reread(self) -> None:
+        """List anew, and return once the sink has what a list that began after this call says."""
+        done = asyncio.Event()
+        self._asked.append(done)
+        self._nudge.set()
+        if self._watching is not None and not self._watching.expired():
+            self._watching.reschedule(asyncio.get_running_loop().time())
+        await done.wait()
+
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
             try:
-                if self._version and self._is_doubtful:
+                if self._version and self._is_doubtful and not self._asked:
                     await self._verify()
-                if not self._version:
+                if not self._version or self._asked:
                     await self._list()
                 await self._watch()
             except NotFound as error:
@@ -230,7 +253,21 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Read the whole collection and deliver what changed since the last time."""
         began = self._clock()
+        asked, self._asked = self._asked, []
+        try:
+            await self._list_whole(began)
+        except NotFound:
+            self._forget()  # which is known now, too
+            _set(asked)
+            raise
+        except BaseException:
+            self._asked = asked + self._asked
+            raise
+        _set(asked)
+
+    async def _list_whole(self, began: float) -> None:
         self._lists += 1
+        self._ahead.forget()
         seen: set[Key] = set()
         params = dict(self._collection.params)
         if self._is_paged:
@@ -245,21 +282,30 @@ class Reflector(Generic[T]):
                 items.reverse()
                 while items:  # each is let go once it is read
                     for raw in mappings([items.pop()]):
-                        seen.add(self._put(raw))
+                        seen.add(self._listed(raw))
                     if len(items) % _BREATH == 0:
                         await asyncio.sleep(0)
             metadata = mapping(page.get("metadata"))
             if not text(metadata.get("continue")):
                 break
             params["continue"] = text(metadata.get("continue"))
+        version = text(metadata.get("resourceVersion"))
         for key in [key for key in self._values if key not in seen]:
-            self._sink.gone(self._values.pop(key))
+            if not self._ahead.hides(key, version):
+                self._sink.gone(self._values.pop(key))
         for key in [key for key in self._problems if key not in seen]:
             del self._problems[key]
-        self._version = text(metadata.get("resourceVersion"))
+        self._version = version
+        self._ahead.reached(version)
         self._fresh_at = began
         self._refusals = 0
         self._stand(Standing.SYNCED)
+
+    def _listed(self, raw: Json) -> Key:
+        """Deliver an object of a list, unless we wrote it since the list began."""
+        key, _ = _identity(raw)
+        version = text(mapping(raw.get("metadata")).get("resourceVersion"))
+        return key if self._ahead.hides(key, version) else self._put(raw)
 
     async def _body(self, params: Mapping[str, str]) -> bytes:
         try:
@@ -290,6 +336,9 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> None:
         """Take in events from the last version on, until the server ends the watch."""
+        self._nudge.clear()
+        if self._asked:
+            return
         seconds = self._chance.randint(*self._pace.watch)
         params = {
             **self._collection.params,
@@ -309,16 +358,21 @@ class Reflector(Generic[T]):
             idle_seconds=self._pace.stall,
         )
         try:
-            async with asyncio.timeout(seconds + self._pace.overtime), aclosing(stream) as lines:
-                async for line in lines:
-                    self._event(line)
-                    self._recovered()
-                    is_silent = False
+            async with asyncio.timeout(seconds + self._pace.overtime) as self._watching:
+                async with aclosing(stream) as lines:
+                    async for line in lines:
+                        self._event(line)
+                        self._recovered()
+                        is_silent = False
         except Stalled:
             # Perhaps nothing happened, perhaps nobody is there any more: asking anew tells.
             return
         except TimeoutError as error:
+            if self._asked:
+                return
             raise TimedOut(f"{self._collection.path}: the watch did not end in time") from error
+        finally:
+            self._watching = None
         lasted = self._clock() - began
         if is_silent and lasted < _SHORT_WATCH_SECONDS:
             raise Unavailable(f"{self._collection.path}: the watch ended at once")
@@ -339,7 +393,10 @@ class Reflector(Generic[T]):
         except orjson.JSONDecodeError as error:
             raise Unavailable(f"{self._collection.path}: an event that is not JSON") from error
         raw = mapping(event.get("object"))
+        version = text(mapping(raw.get("metadata")).get("resourceVersion"))
         match event.get("type"):
+            case "ADDED" | "MODIFIED" | "DELETED" if self._ahead.hides(_identity(raw)[0], version):
+                pass
             case "ADDED" | "MODIFIED":
                 self._put(raw)
             case "DELETED":
@@ -351,7 +408,8 @@ class Reflector(Generic[T]):
                 raise from_status(code if code >= 400 else 500, raw)
             case other:
                 raise Unavailable(f"{self._collection.path}: an event of the type {other!r:.40}")
-        self._version = text(mapping(raw.get("metadata")).get("resourceVersion")) or self._version
+        self._version = version or self._version
+        self._ahead.reached(version)
         self._fresh_at = self._clock()
 
     def _put(self, raw: Json) -> Key:
@@ -455,7 +513,10 @@ class Reflector(Generic[T]):
             hint=_HINTS.get(type(error), ""),
             again_in_seconds=round(seconds, 1),
         )
-        await asyncio.sleep(seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._nudge.wait()
+        self._nudge.clear()
 
 
 _HINTS: Final[Mapping[type[ApiError], str]] = {
@@ -468,6 +529,11 @@ def _identity(raw: Json) -> tuple[Key, str]:
     metadata = mapping(raw.get("metadata"))
     key = (name(metadata.get("namespace")), text(metadata.get("name")))
     return key, text(metadata.get("uid"))
+
+
+def _set(events: Iterable[asyncio.Event]) -> None:
+    for event in events:
+        event.set()
 
 
 def _own(value: object, key: Key) -> Key:
