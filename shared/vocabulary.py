@@ -70,6 +70,13 @@ LABEL_ENTITLEMENT: Final = f"{GROUP}/vgpu"
 ENTITLED: Final = "entitled"
 """The one value of the entitlement label that grants."""
 
+LABEL_MANAGED_BY: Final = f"{GROUP}/managed-by"
+"""On a usage record or a Secret of ours. Written by the binder; policies keep everybody else from
+writing what carries it, with whatever value."""
+
+MANAGED_BY: Final = "binder"
+"""The value that the binder gives that label. It never touches what does not have it."""
+
 FINALIZER_CLAIM: Final = f"{GROUP}/claim"
 """On a GPUClaim while its units may be held by a pod. The binder's."""
 
@@ -110,6 +117,10 @@ WEBHOOK_CLASSES: Final = f"{WEBHOOK_PREFIX}gpuclasses"
 SERVICE_APISERVER: Final = "gpu-apiserver"
 """Service of the catalog and the webhooks, in our namespace."""
 
+POLICY_PREFIX: Final = "cozystack-gpu-"
+"""Begin of the names of our ValidatingAdmissionPolicies, which end in `-policy`; a binding has the
+name of its policy."""
+
 KUBEVIRT_NAMESPACE: Final = "cozy-kubevirt"
 """Where KubeVirt is installed unless the settings say otherwise."""
 
@@ -124,12 +135,6 @@ LABEL_KUBEVIRT_SCHEDULABLE: Final = "kubevirt.io/schedulable"
 
 LABEL_MIGRATION_JOB: Final = "kubevirt.io/migrationJobUID"
 """On a pod: the uid of the migration it is the target of. Written by virt-controller."""
-
-LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-"""On what the binder makes beside our own kinds: who looks after it."""
-
-MANAGER: Final = "gpu-binder"
-"""The value of that label on ours. What does not have it is never touched."""
 
 LICENSE_PREFIX: Final = "gpu-license-"
 """Before the name of a class: name of the Secret in a tenant's namespace with that class's

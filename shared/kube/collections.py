@@ -81,7 +81,7 @@ PLACING: Final[tuple[Collection[Object], ...]] = (
         "secrets",
         collection("v1", "secrets"),
         decode.secret,
-        {"labelSelector": f"{v.LABEL_MANAGED_BY}={v.MANAGER}"},
+        {"labelSelector": f"{v.LABEL_MANAGED_BY}={v.MANAGED_BY}"},
         metadata_only=True,
     ),
 )
