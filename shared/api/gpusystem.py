@@ -51,7 +51,7 @@ class EffectiveSettings(Model):
     """Account of the binder."""
 
     trusted_groups: Accounts | None = None
-    """Groups that may do by hand what only the binder and the webhooks do."""
+    """Groups that may by hand ungate pods, entitle tenants and remove finalizers of ours."""
 
     node_loss_grace: Duration | None = None
     """How long a node may be unfit before idle claims leave it, such as 5m."""

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from shared import vocabulary as words
-from tests.cluster.access import GPU_APISERVER, User
+from tests.cluster.access import GPU_APISERVER, GPU_BINDER, User
 from tests.cluster.api import Refused
 from tests.cluster.install import Catalog
 from tests.cluster.session import Cluster
@@ -215,51 +215,102 @@ async def test_a_tenant_orders_and_gives_back_but_never_writes_a_status_or_chang
     assert await cluster.admin.find(kind, "train", namespace) is None
 
 
-async def test_the_server_reads_what_it_needs_and_asks_who_may_and_that_is_all(
-    cluster: Cluster,
-) -> None:
-    """By the authorizer's own list: no other verb on anything, no other resource at all."""
-    review = await cluster.api(GPU_APISERVER).create(
+Grant = tuple[str, str, str, tuple[str, ...]]
+"""Group, resource, verb, and the names that it is held to."""
+
+EVERYBODYS: frozenset[Grant] = frozenset(  # what Kubernetes gives every authenticated user
+    {
+        ("authorization.k8s.io", "selfsubjectaccessreviews", "create", ()),
+        ("authorization.k8s.io", "selfsubjectrulesreviews", "create", ()),
+        ("authentication.k8s.io", "selfsubjectreviews", "create", ()),
+    }
+)
+SETTINGS: frozenset[Grant] = frozenset(
+    ("", "configmaps", verb, (words.SETTINGS_NAME,)) for verb in READ
+)
+
+
+def grants(of: tuple[str, str], *verbs: str, names: tuple[str, ...] = ()) -> frozenset[Grant]:
+    return frozenset((*of, verb, names) for verb in verbs)
+
+
+async def granted(cluster: Cluster, user: User, namespace: str) -> frozenset[Grant]:
+    """By the authorizer's own list, all that the user may."""
+    review = await cluster.api(user).create(
         {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
             "metadata": {"name": ""},
-            "spec": {"namespace": words.NAMESPACE},
+            "spec": {"namespace": namespace},
         }
     )
-    granted = {
+    return frozenset(
         (group, resource, verb, tuple(rule.get("resourceNames", ())))
         for rule in review["status"]["resourceRules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-    }
-    everybodys = {  # what Kubernetes gives every authenticated user
-        ("authorization.k8s.io", "selfsubjectaccessreviews", "create", ()),
-        ("authorization.k8s.io", "selfsubjectrulesreviews", "create", ()),
-        ("authentication.k8s.io", "selfsubjectreviews", "create", ()),
-    }
-    asks = {
-        ("authorization.k8s.io", "subjectaccessreviews", "create", ()),
-        ("authentication.k8s.io", "tokenreviews", "create", ()),
-    }
+    )
+
+
+async def test_the_server_reads_what_it_needs_and_asks_who_may_and_that_is_all(
+    cluster: Cluster,
+) -> None:
+    asks = grants(("authorization.k8s.io", "subjectaccessreviews"), "create")
+    asks |= grants(("authentication.k8s.io", "tokenreviews"), "create")
     reads = {
         ("", "nodes"),
         ("", "pods"),
         ("", "namespaces"),
         ("", "resourcequotas"),
-        (words.GROUP, words.RESOURCE_CLASSES),
-        (words.GROUP, words.RESOURCE_CLAIMS),
-        (words.GROUP, words.RESOURCE_SYSTEMS),
+        CLASSES,
+        CLAIMS,
+        SYSTEMS,
         ("kubevirt.io", "kubevirts"),
         ("kubevirt.io", "virtualmachineinstances"),
     }
-    settings = {("", "configmaps", verb, (words.SETTINGS_NAME,)) for verb in READ}
-    want = everybodys | asks | settings
-    want |= {(group, resource, verb, ()) for (group, resource), verb in product(reads, READ)}
-    one_at_a_time = ("virtualmachines", "virtualmachineinstancemigrations")
-    want |= {("kubevirt.io", resource, "get", ()) for resource in one_at_a_time}
-    assert granted == want
+    want = EVERYBODYS | asks | SETTINGS
+    for kind in ("virtualmachines", "virtualmachineinstancemigrations"):
+        want |= grants(("kubevirt.io", kind), "get")
+    want |= {grant for each in reads for grant in grants(each, *READ)}
+    assert await granted(cluster, GPU_APISERVER, words.NAMESPACE) == want
+
+
+async def test_the_binder_writes_what_is_its_own_and_that_is_all(cluster: Cluster) -> None:
+    writes = {
+        CLAIMS: (*READ, "create", "patch", "delete"),
+        CLASSES: (*READ, "patch"),
+        SYSTEMS: (*READ, "create"),
+        CLAIM_STATUS: ("patch",),
+        CLASS_STATUS: ("patch",),
+        (words.GROUP, "gpusystems/status"): ("patch",),
+        (words.GROUP, "gpuclaims/finalizers"): ("update",),
+        ("kubevirt.io", "virtualmachineinstances/finalizers"): ("update",),
+        ("", "pods"): (*READ, "patch", "delete"),
+        ("", "events"): ("create", "patch"),
+        ("", "secrets"): ("get", "create", "patch", "delete"),
+        ("cozystack.io", "workloads"): (*READ, "create", "patch", "delete"),
+    }
+    reads = {
+        ("", "nodes"),
+        ("", "namespaces"),
+        ("", "resourcequotas"),
+        ("", "persistentvolumes"),
+        ("", "persistentvolumeclaims"),
+        ("kubevirt.io", "kubevirts"),
+        ("kubevirt.io", "virtualmachineinstances"),
+        ("kubevirt.io", "virtualmachineinstancemigrations"),
+    }
+    everywhere = EVERYBODYS | grants(("kubevirt.io", "virtualmachines"), "get")
+    everywhere |= {grant for each in reads for grant in grants(each, *READ)}
+    everywhere |= {grant for each, verbs in writes.items() for grant in grants(each, *verbs)}
+    assert await granted(cluster, GPU_BINDER, "default") == everywhere
+
+    leases, maps = ("coordination.k8s.io", "leases"), ("", "configmaps")
+    at_home = SETTINGS | grants(leases, "create") | grants(maps, "create")
+    at_home |= grants(leases, "get", "update", "patch", names=("gpu-binder",))
+    at_home |= grants(maps, "get", "update", "patch", names=("gpu-binder-refusals",))
+    assert await granted(cluster, GPU_BINDER, words.NAMESPACE) == everywhere | at_home
 
 
 async def test_the_server_follows_its_settings_and_no_other_config_map(cluster: Cluster) -> None:
