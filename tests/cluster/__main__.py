@@ -13,6 +13,7 @@ from types import FrameType
 from tests.cluster import supervisor
 from tests.cluster.build import REPOSITORY, Binaries, BuildFailed, built
 from tests.cluster.cache import Unusable, cache_folder, to_terminal
+from tests.cluster.everything import TENANT
 from tests.cluster.up import Failed, down, remains, up
 
 RUN = REPOSITORY / ".run"
@@ -60,7 +61,7 @@ def _up(folder: Path) -> None:
     to_terminal(
         f"up after {time.monotonic() - started:.0f} s\n"
         f"  as the administrator: {run}/bin/kubectl …\n"
-        f"  as {supervisor.TENANT}: {run}/bin/kubectl --kubeconfig {run}/tenant.kubeconfig …\n"
+        f"  as {TENANT}: {run}/bin/kubectl --kubeconfig {run}/tenant.kubeconfig …\n"
         f"  logs: {run}/log/; end it: make down"
     )
 

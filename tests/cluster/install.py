@@ -42,6 +42,9 @@ WEBHOOKS = {
 }
 """The webhooks of our configurations, each of which needs the port and the authority."""
 
+ADMISSION = ("webhooks", "policies")
+"""What is applied once our server answers, in this order: folders of the manifests."""
+
 
 class Catalog:
     """Our API server: a real process as its least privileged user, registered by the manifests.
@@ -99,25 +102,30 @@ class Catalog:
             self._kustomization("apiservice", resources=["apiservice"], patches=[patch])
         )
 
-    async def apply_webhooks(self) -> None:
+    async def apply_admission(self) -> None:
         """Step three: admission, once the process answers; it begins some moments later."""
+        for folder in ADMISSION:
+            if (MANIFESTS / folder).exists():
+                patches = self._addresses() if folder == "webhooks" else []
+                await self._apply(self._kustomization(folder, resources=[folder], patches=patches))
+
+    def _addresses(self) -> list[Object]:
+        """Patches that give each webhook the port and the authority of the process."""
         authority = base64.b64encode(self.authority.read_bytes()).decode()
-        patches: list[Object] = []
-        for kind, names in WEBHOOKS.items():
-            client = {"caBundle": authority, "service": {"port": self.component.port}}
-            patches.append(
-                {
-                    "apiVersion": "admissionregistration.k8s.io/v1",
-                    "kind": kind,
-                    "metadata": {"name": vocabulary.GROUP},
-                    "webhooks": [{"name": name, "clientConfig": client} for name in names],
-                }
-            )
-        await self._apply(self._kustomization("webhooks", resources=["webhooks"], patches=patches))
+        client = {"caBundle": authority, "service": {"port": self.component.port}}
+        return [
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": kind,
+                "metadata": {"name": vocabulary.GROUP},
+                "webhooks": [{"name": name, "clientConfig": client} for name in names],
+            }
+            for kind, names in WEBHOOKS.items()
+        ]
 
     async def enforce(self) -> None:
-        """Apply the webhooks, and wait until each is called."""
-        await self.apply_webhooks()
+        """Apply admission, and wait until each webhook is called."""
+        await self.apply_admission()
         probes = [_probe(name) for name in ("vmi", "pod", "claim", "class")]
 
         async def judged() -> bool:

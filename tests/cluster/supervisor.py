@@ -15,30 +15,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import os
-import shlex
 import shutil
 import signal
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.access import ADMIN, tenant_user
 from tests.cluster.build import MODULE, REPOSITORY, Binaries
-from tests.cluster.install import Catalog
-from tests.cluster.plane import ControlPlane, control_plane
+from tests.cluster.everything import Everything, everything
 from tests.cluster.processes import Died
 from tests.cluster.waiting import NeverHappened
 
 OK, FAILED = "ok", "failed "
 ENDING = "it is ending"
-TENANT = "tenant-acme"
-"""The tenant of `.run/tenant.kubeconfig`; the demo gives it budgets and VMs."""
-
 KEPT_BY_NOBODY = ("bin", "data", "keys", "users", "manifests", "kubeconfig", "tenant.kubeconfig")
 """What a control plane leaves in its folder that the next one must not find; logs stay."""
 
@@ -81,7 +75,7 @@ class Supervisor:
     folder: Path
     binaries: Binaries
     key: str
-    _catalog: Catalog | None = None
+    _running: Everything | None = None
     _busy: asyncio.Lock = field(default_factory=asyncio.Lock)
     _life: asyncio.Task[None] | None = None
     _stopping: list[asyncio.StreamWriter] = field(default_factory=list)
@@ -110,7 +104,8 @@ class Supervisor:
         async with asyncio.TaskGroup() as watching:
             watching.create_task(self._stop_unless_told_to_stay(reader))
             try:
-                async with self._everything(writer):
+                tell = functools.partial(_tell, writer)
+                async with everything(self.folder, self.binaries, tell) as self._running:
                     await _tell(writer, OK)
                     await asyncio.get_running_loop().create_future()  # until cancelled
             except (Died, NeverHappened, AssertionError, ExceptionGroup) as problem:
@@ -120,20 +115,6 @@ class Supervisor:
     async def _stop_unless_told_to_stay(self, reader: asyncio.StreamReader) -> None:
         if await reader.readline() != b"stay\n":
             self._stop()
-
-    @contextlib.asynccontextmanager
-    async def _everything(self, writer: asyncio.StreamWriter) -> AsyncIterator[None]:
-        await _tell(writer, "starting etcd, kube-apiserver, controller-manager, scheduler, kwok")
-        async with control_plane(self.folder, self.binaries) as plane:
-            await write_tools(self.folder, plane)
-            catalog = Catalog(plane)
-            try:
-                await _tell(writer, "installing manifests/ and starting gpu-apiserver")
-                await catalog.install()
-                self._catalog = catalog
-                yield
-            finally:
-                await catalog.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection. That of a stop is left open: it ends with this process."""
@@ -159,57 +140,15 @@ class Supervisor:
     async def _refresh(self, writer: asyncio.StreamWriter) -> None:
         async with self._busy:
             try:
-                if self._catalog is None:
+                if self._running is None:
                     await _tell(writer, FAILED + "what runs is still starting")
                     return
-                self._catalog.plane.check()
-                await _tell(writer, "it is up: applying manifests/ and restarting gpu-apiserver")
-                await self._catalog.apply_base()
-                await self._catalog.restart()
-                await self._catalog.apply_service()
+                self._running.plane.check()
+                await _tell(writer, "it is up: applying manifests/ and restarting what is ours")
+                await self._running.refresh()
                 await _tell(writer, OK)
             except (Died, NeverHappened, AssertionError) as problem:
                 await _tell(writer, FAILED + _one_line(problem))
-
-
-async def write_tools(folder: Path, plane: ControlPlane) -> None:
-    """Write kubectl and the kubeconfigs of the administrator and of a tenant's user."""
-    access = plane.cluster.access
-    kubeconfig = folder / "kubeconfig"
-    kubectl = folder / "bin" / "kubectl"
-    kubectl.parent.mkdir(exist_ok=True)
-    kubectl.write_text(
-        "#!/bin/sh\n"
-        "# The real kubectl; unless KUBECONFIG says otherwise, as the administrator.\n"
-        f'[ -n "${{KUBECONFIG-}}" ] || KUBECONFIG={shlex.quote(str(kubeconfig))}\n'
-        f"KUBECACHEDIR={shlex.quote(str(folder / 'users' / 'cache'))}\n"
-        "export KUBECONFIG KUBECACHEDIR\n"
-        f'exec {shlex.quote(str(plane.cluster.controlplane))} kubectl "$@"\n'
-    )
-    kubectl.chmod(0o755)
-    user = tenant_user(TENANT)
-    await plane.cluster.create_namespace(TENANT)
-    await plane.cluster.admin.create(
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": user.groups[0], "namespace": TENANT},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "admin",
-            },
-            "subjects": [
-                {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "Group",
-                    "name": user.groups[0],
-                }
-            ],
-        }
-    )
-    shutil.copy2(access.kubeconfig(user, TENANT), folder / "tenant.kubeconfig")
-    shutil.copy2(access.kubeconfig(ADMIN), kubeconfig)
 
 
 async def _tell(writer: asyncio.StreamWriter, line: str) -> None:

@@ -7,8 +7,17 @@ import sys
 import textwrap
 from pathlib import Path
 
-from tests.demo.stage import DemoFailed, Kubectl, hold_to_story, set_up, view_of
+from tests.demo.stage import (
+    DemoFailed,
+    Kubectl,
+    attempts,
+    hold_to_story,
+    set_up,
+    start,
+    view_of,
+)
 from tests.demo.story import STOCKS, TENANTS, Tenant
+from tests.demo.tries import REFUSED
 
 INTERRUPTED = 130
 
@@ -59,7 +68,7 @@ def main() -> int:
     kubectl = Kubectl(arguments.run, say)
     try:
         say("== Into the cluster\n")
-        set_up(kubectl)
+        set_up(kubectl, arguments.within)
         say("\n== What the hoster offers, and where the units are\n")
         say(kubectl.run("get", "gpuclasses"))
         say("TOTAL, FREE and READY are the binder's, which is not built yet. What they are:")
@@ -68,6 +77,14 @@ def main() -> int:
         for tenant in TENANTS:
             show(kubectl, tenant, arguments.within)
         show_refusal(kubectl)
+        say("\n== What is refused, and why")
+        for tried in REFUSED:
+            attempts(kubectl, tried)
+        say("\n== VMs that name classes: one waits for its place, one is refused at its start")
+        start(kubectl, arguments.within)
+        say(
+            "Nothing places study: the binder is not built yet. The demo placed the three that run."
+        )
     except DemoFailed as failure:
         sys.stderr.write(f"\nthe demo failed: {failure}\n")
         return 1
@@ -76,7 +93,8 @@ def main() -> int:
         return INTERRUPTED
     say(
         f"""
-Every number above was worked out by hand before, and the live answers are equal to it.
+Every number and every refusal above was worked out by hand before, and the live answers are
+equal to it.
 
 It goes on running. Look further, as Acme's administrator (KUBECONFIG={kubectl.tenant}):
   {kubectl.program} get gpuclassoptions -o wide

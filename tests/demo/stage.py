@@ -14,12 +14,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from tests.demo.story import TENANTS, Tenant, differences, figures
+from tests.demo.tries import ADMITTED, AT_START, REFUSED_AT_START, Try
 
 REPOSITORY = Path(__file__).parents[2]
 OBJECTS = Path("manifests/examples/demo")
-KUBEVIRT_KINDS = Path("tests/kubevirt_crds")
+TRIES = OBJECTS / "tries"
+
+BINDER = (
+    "--as=system:serviceaccount:cozy-gpu:gpu-binder",
+    "--as-group=system:masters",
+)
+"""Who the demo is where it does the binder's work, which is not built yet."""
+
+GATE = "gpu.cozystack.io/claims"
 
 PART_OF, DEMO = "app.kubernetes.io/part-of", "demo"
 """Label of the demo's own claims."""
@@ -27,9 +39,10 @@ PART_OF, DEMO = "app.kubernetes.io/part-of", "demo"
 POLL_SECONDS = 0.3
 
 Say = Callable[[str], None]
+Pod = Mapping[str, Any]
 
 _PLACEHOLDER = re.compile(r"\$\{(uid|created) (\w+) ([^/ }]+)/([^ }]+)\}")
-_READ_BACK = "virtualmachines,virtualmachineinstances,pods,gpuclaims"
+_READ_BACK = "virtualmachines,virtualmachineinstances,gpuclaims"
 
 
 class DemoFailed(Exception):
@@ -40,32 +53,45 @@ class DemoFailed(Exception):
 class Step:
     """One file, and how it is applied.
 
-    `mode` is `all` for whole objects, `status` for their status only, `reported` for what a
-    controller that does not run here would add to objects without a status subresource. Each
-    mode owns its fields (server-side apply), so that none takes away what another wrote.
+    `mode` is `all` for whole objects, `status` for their status only, `later` for fields that
+    change what was made before. Each mode owns its fields (server-side apply), so that none takes
+    away what another wrote.
     """
 
     file: str
     what: str
     mode: str = "all"
+    by: tuple[str, ...] = ()
 
 
-STEPS = (
+CLUSTER = (
     Step("kubevirt.yaml", "KubeVirt, with the devices that it may hand out"),
     Step("kubevirt.yaml", "", mode="status"),
     Step("nodes.yaml", "twelve nodes with GPUs, one of them cordoned"),
     Step("nodes.yaml", "", mode="status"),
     Step("tenants.yaml", "tenants: acme, below it its lab, and globex"),
-    Step("classes.yaml", "six classes: one Closed, two in conflict"),
-    Step("machines.yaml", "three VMs"),
-    Step("instances.yaml", "their instances"),
-    Step("launchers.yaml", "the pods that they run in"),
+    Step("classes.yaml", "five classes"),
+)
+ORDERS = Step("claims.yaml", "orders: for VMs, for later")
+STARTED = (
+    Step("classes-closed.yaml", "the hoster closes the oldest class", mode="later"),
+    Step("machines.yaml", "three VMs: KubeVirt starts them, and their pods wait at our gate"),
+)
+PLACED = (
+    Step("claims-of-vms.yaml", "what the binder does: a claim for a class entry", by=BINDER),
+    Step("claims-bound.yaml", "where claims are", mode="status", by=BINDER),
+)
+OTHERS = (
     Step("pods.yaml", "three pods that use GPUs outside of claims"),
-    Step("instances-running.yaml", "that the instances run", mode="reported"),
-    Step("claims.yaml", "claims: in use, held for later, waiting"),
-    Step("claims-bound.yaml", "where they are, as the binder will write it", mode="status"),
     Step("budgets.yaml", "budgets"),
 )
+
+PLACES = {
+    ("tenant-acme", "train"): "gpu-node-01",
+    ("tenant-acme-lab", "render"): "gpu-node-05",
+    ("tenant-acme-lab", "desk"): "gpu-node-10",
+}
+"""The nodes of the VMs that run, by namespace and name, as `claims-bound.yaml` has them."""
 
 
 class Kubectl:
@@ -116,32 +142,39 @@ class Kubectl:
         )
 
 
-def set_up(kubectl: Kubectl) -> None:
+def set_up(kubectl: Kubectl, within_seconds: float) -> None:
     """Everything that is there before a tenant looks.
 
     Raises:
         DemoFailed: when the cluster is not up, or refuses something.
     """
     kubectl.check()
-    kubectl.say("# the kinds of KubeVirt")
-    kubectl.run("apply", "-f", str(KUBEVIRT_KINDS))
-    # Unlike apply, wait goes into folders below; there are the kinds of other tests.
-    established = ("wait", "--for=condition=Established", "--recursive=false")
-    kubectl.run(*established, "-f", str(KUBEVIRT_KINDS), told=False)
+    for step in CLUSTER:
+        _apply(kubectl, step)
     for tenant in TENANTS:
         _give_back(kubectl, tenant.namespace)
-    for step in STEPS:
-        if step.what:
-            kubectl.say(f"# {step.what}")
-        _apply(kubectl, step)
-    kubectl.say("# all nodes are ready, all pods run")
     kubectl.run(
         "wait", "--for=condition=Ready", "-f", str(OBJECTS / "nodes.yaml"), "--timeout=120s"
     )
-    for file in (kubectl.filled_in / "launchers.yaml", OBJECTS / "pods.yaml"):
-        kubectl.run(
-            "wait", "--for=jsonpath={.status.phase}=Running", "-f", str(file), "--timeout=120s"
-        )
+    _until_orderable(kubectl, within_seconds)
+    for step in (ORDERS, *STARTED):
+        _apply(kubectl, step)
+    launchers = {place: _launcher(kubectl, place, within_seconds) for place in PLACES}
+    for step in PLACED:
+        _apply(kubectl, step)
+    kubectl.say("# their pods are pinned, and let through the gate")
+    for place, pod in launchers.items():
+        _release(kubectl, pod, PLACES[place])
+    for step in OTHERS:
+        _apply(kubectl, step)
+    kubectl.say("# all pods run")
+    for namespace, name in PLACES:
+        chosen = ("-n", namespace, "-l", f"vm.kubevirt.io/name={name}")
+        kubectl.run("wait", _RUNNING, "pods", *chosen, "--timeout=120s")
+    kubectl.run("wait", _RUNNING, "-f", str(OBJECTS / "pods.yaml"), "--timeout=120s")
+
+
+_RUNNING = "--for=jsonpath={.status.phase}=Running"
 
 
 def _give_back(kubectl: Kubectl, namespace: str) -> None:
@@ -151,11 +184,70 @@ def _give_back(kubectl: Kubectl, namespace: str) -> None:
 
 
 def _apply(kubectl: Kubectl, step: Step) -> None:
+    if step.what:
+        kubectl.say(f"# {step.what}")
     file = _filled_in(kubectl, OBJECTS / step.file)
     how = ["--server-side", "--force-conflicts", f"--field-manager=demo-{step.mode}"]
     if step.mode == "status":
         how.append("--subresource=status")
-    kubectl.run("apply", *how, "-f", str(file))
+    kubectl.run("apply", *how, *step.by, "-f", str(file))
+
+
+def _until_orderable(kubectl: Kubectl, within_seconds: float) -> None:
+    """Wait until the catalog has units for each order that is not there yet."""
+    file = str(OBJECTS / ORDERS.file)
+    there = kubectl.run("get", "-f", file, "--ignore-not-found", "-o", "name", told=False)
+    orders = [
+        order
+        for order in yaml.load_all((REPOSITORY / file).read_text(), yaml.CSafeLoader)
+        if order["metadata"]["name"] not in {line.rpartition("/")[2] for line in there.split()}
+    ]
+
+    def missing() -> list[str]:
+        return [
+            f"{order['metadata']['name']}: {order['spec']['count']} are not orderable"
+            for order in orders
+            if _orderable(kubectl, order) < order["spec"]["count"]
+        ]
+
+    _until(missing, "there are no units for an order", within_seconds)
+
+
+def _orderable(kubectl: Kubectl, order: Mapping[str, Any]) -> int:
+    """How many units the catalog says can be ordered."""
+    where = ("gpuclassoption", order["spec"]["className"], "-n", order["metadata"]["namespace"])
+    done = kubectl.attempt("get", *where, "-o", "jsonpath={.status.orderableUnits}", told=False)
+    return int(done.stdout or 0)
+
+
+def _launcher(kubectl: Kubectl, place: tuple[str, str], within_seconds: float) -> Pod:
+    """The pod that KubeVirt made for a VM."""
+    namespace, name = place
+    chosen = ("-n", namespace, "-l", f"vm.kubevirt.io/name={name}", "-o", "json")
+    found: list[Pod] = []
+
+    def missing() -> list[str]:
+        found[:] = json.loads(kubectl.run("get", "pods", *chosen, told=False))["items"]
+        return [] if found else [f"{name} has no pod"]
+
+    _until(missing, "KubeVirt does not start a VM", within_seconds)
+    return found[0]
+
+
+def _release(kubectl: Kubectl, pod: Pod, node: str) -> None:
+    """Pin a pod that waits at our gate to a node and let it through, in one write."""
+    if not any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates", ())):
+        return  # it was let through the last time
+    place = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
+    only = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    patch = [
+        {"op": "test", "path": "/spec/schedulingGates", "value": [{"name": GATE}]},
+        {"op": "add", "path": f"{place}/nodeSelectorTerms/0/matchFields", "value": only},
+        {"op": "remove", "path": "/spec/schedulingGates"},
+    ]
+    metadata = pod["metadata"]
+    where = (metadata["name"], "-n", metadata["namespace"])
+    kubectl.run("patch", "pod", *where, *BINDER, "--type=json", "-p", json.dumps(patch))
 
 
 def _filled_in(kubectl: Kubectl, file: Path) -> Path:
@@ -215,22 +307,90 @@ def hold_to_story(kubectl: Kubectl, tenant: Tenant, within_seconds: float) -> No
     """
     kubeconfig, arguments = view_of(kubectl, tenant)
     command = ("get", "gpuclassoptions", *arguments, "-o", "json")
-    end = time.monotonic() + within_seconds
-    while True:
+
+    def problems() -> list[str]:
         done = kubectl.attempt(*command, kubeconfig=kubeconfig, told=False)
-        if done.returncode == 0:
-            options = {
-                item["metadata"]["name"]: figures(item) for item in json.loads(done.stdout)["items"]
-            }
-            problems = differences(tenant, options)
-        else:
-            problems = [done.stderr.strip()]
-        if not problems:
-            return
+        if done.returncode:
+            return [done.stderr.strip()]
+        options = {
+            item["metadata"]["name"]: figures(item) for item in json.loads(done.stdout)["items"]
+        }
+        return differences(tenant, options)
+
+    _until(problems, f"{tenant.namespace} does not see what it must", within_seconds)
+
+
+def _until(problems: Callable[[], list[str]], what: str, within_seconds: float) -> None:
+    """Wait until there are no problems.
+
+    Raises:
+        DemoFailed: when there still are in the end, with all of them.
+    """
+    end = time.monotonic() + within_seconds
+    while found := problems():
         if time.monotonic() > end:
             raise DemoFailed(
-                "\n  ".join([f"{tenant.namespace} does not see what it must:", *problems])
+                "\n  ".join([f"{what}:", *found])
                 + "\nIf something in this cluster was changed, `make down` and `make demo` start"
                 " anew."
             )
         time.sleep(POLL_SECONDS)
+
+
+def attempts(kubectl: Kubectl, tried: Try) -> None:
+    """Try what must be refused, and hold what is told to what was written by hand.
+
+    Raises:
+        DemoFailed: when it was let in, or refused in other words.
+    """
+    kubeconfig: Path = kubectl.admin
+    who: tuple[str, ...] = ()
+    for tenant in TENANTS:
+        if tenant.namespace == tried.by:
+            kubeconfig, who = view_of(kubectl, tenant)
+    file = TRIES / tried.file
+    kubectl.say(_comment(file))
+    done = kubectl.attempt("create", "-f", str(file), *who, kubeconfig=kubeconfig)
+    kubectl.say(done.stderr.strip())
+    told = (f"Error from server ({tried.reason}): ", f"denied the request: {tried.message}\n")
+    if done.returncode == 0 or not (done.stderr.startswith(told[0]) and told[1] in done.stderr):
+        raise DemoFailed(
+            f"{file} must be refused with {tried.reason}: {tried.message}\nbut: "
+            + (done.stderr or done.stdout).strip()
+        )
+
+
+def start(kubectl: Kubectl, within_seconds: float) -> None:
+    """Acme makes a VM that names a class, and one that names none that there is.
+
+    Raises:
+        DemoFailed: when they do not wait, the one for the binder, the other for a class.
+    """
+    for file in (ADMITTED, REFUSED_AT_START):
+        kubectl.say(_comment(TRIES / file))
+        kubectl.run("apply", "-f", str(TRIES / file), kubeconfig=kubectl.tenant)
+    name, typo = ADMITTED.removesuffix(".yaml"), REFUSED_AT_START.removesuffix(".yaml")
+    pod = _launcher(kubectl, ("tenant-acme", name), within_seconds)
+    gates = pod["spec"].get("schedulingGates")
+    if gates != [{"name": GATE}]:
+        raise DemoFailed(f"the pod of {name} must wait at our gate alone, but waits at {gates}")
+    failure = 'jsonpath={.status.conditions[?(@.type=="Failure")].message}'
+    why = ("get", "vm", typo, "-o", failure)
+    message = ""
+
+    def problems() -> list[str]:
+        nonlocal message
+        message = kubectl.run(*why, kubeconfig=kubectl.tenant, told=False)
+        return [] if message == AT_START else [f"{typo}: {message!r}, not {AT_START!r}"]
+
+    _until(problems, "a VM without a class is not told so", within_seconds)
+    kubectl.say(kubectl.run("get", "vm,vmi", kubeconfig=kubectl.tenant))
+    kubectl.say(
+        kubectl.run("get", "pods", "-l", f"vm.kubevirt.io/name={name}", kubeconfig=kubectl.tenant)
+    )
+    kubectl.say(f"$ kubectl {shlex.join(why)}\n{message}")
+
+
+def _comment(file: Path) -> str:
+    """The first line of a file, which says what it is about."""
+    return "\n" + (REPOSITORY / file).read_text().partition("\n")[0]

@@ -98,33 +98,19 @@ STOCKS: Mapping[str, Stock] = {
         unavailable=0,
         free=16,
         largest_set=8,
-        why="16 slices on two nodes, none in use. l40s-half names the same resource.",
-    ),
-    "l40s-half": Stock(
-        total=16,
-        unavailable=0,
-        free=16,
-        largest_set=8,
-        why="The same 16 slices: stock is that of the resource, whichever class names it.",
+        why="16 slices on two nodes, none in use.",
     ),
 }
 
 
-def _in_conflict(entitlement: str, *also: Reason) -> tuple[Seen, ...]:
-    """The two classes that name one resource; `also` is what keeps a tenant from them besides."""
-    return tuple(
-        Seen(
-            class_name,
-            orderable=0,
-            limited_by=(Reason.CLASS_CONFLICT, *also),
-            remaining=UNLIMITED,
-            entitlement=entitlement,
-            why=f"{other} names the same resource: neither can be ordered until the hoster mends"
-            " it.",
-        )
-        for class_name, other in (("l40s-24q", "l40s-half"), ("l40s-half", "l40s-24q"))
-    )
-
+_HALVES_WHERE_ENTITLED = Seen(
+    "l40s-24q",
+    orderable=8,
+    limited_by=(Reason.SET_DOES_NOT_FIT_ONE_NODE,),
+    remaining=UNLIMITED,
+    entitlement="Granted",
+    why="Entitled, and without a budget for it: the largest set on one node is 8.",
+)
 
 TENANTS = (
     Tenant(
@@ -168,7 +154,7 @@ TENANTS = (
                 " that still waits counts with 2, and the lab, which has no budget of its own for"
                 " them, has 1.",
             ),
-            *_in_conflict("Granted"),
+            _HALVES_WHERE_ENTITLED,
         ),
     ),
     Tenant(
@@ -210,7 +196,7 @@ TENANTS = (
                 why="It draws on Acme's budget, which has 2 left. Whose the other 4 are is not"
                 " shown here.",
             ),
-            *_in_conflict("Granted"),
+            _HALVES_WHERE_ENTITLED,
         ),
     ),
     Tenant(
@@ -249,7 +235,14 @@ TENANTS = (
                 remaining=UNLIMITED,
                 why="No budget limits it; the largest set on one node is 3.",
             ),
-            *_in_conflict("Missing", Reason.NOT_ENTITLED),
+            Seen(
+                "l40s-24q",
+                orderable=0,
+                limited_by=(Reason.NOT_ENTITLED,),
+                remaining=UNLIMITED,
+                entitlement="Missing",
+                why="Another virtual GPU: not without an entitlement.",
+            ),
         ),
     ),
 )

@@ -25,7 +25,9 @@ PARTS = {
     "kube-scheduler",
     "kwok",
     "supervise",
+    "tests.kubevirt",
 }
+OURS = {"gpu-apiserver", "tests.kubevirt"}
 
 
 def quiet(_: str) -> None:
@@ -66,7 +68,7 @@ def test_up_is_refreshed_by_another_up_and_ended_by_down(binaries: Binaries, run
 
         up(folder, binaries, quiet)
         second = processes(folder)
-        assert {part for part in PARTS if first[part] != second[part]} == {"gpu-apiserver"}
+        assert {part for part in PARTS if first[part] != second[part]} == OURS
     finally:
         assert down(folder, quiet)
     assert processes(folder) == {}
@@ -93,7 +95,7 @@ async def test_an_interrupted_up_says_that_what_ran_before_goes_on(
         last = await process.stderr.read()
         assert await process.wait() == 130
         assert last.decode() == "interrupted; what ran before goes on: make down ends it\n"
-        assert set(processes(folder)) >= PARTS - {"gpu-apiserver"}  # that one is just restarted
+        assert set(processes(folder)) >= PARTS - OURS  # those are just restarted
     finally:
         assert await asyncio.to_thread(down, folder, quiet)
     assert remains(folder) == "nothing is left running"

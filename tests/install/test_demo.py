@@ -12,24 +12,20 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.build import REPOSITORY, Binaries
-from tests.cluster.install import Catalog
-from tests.cluster.plane import control_plane
-from tests.cluster.supervisor import write_tools
+from tests.cluster.everything import everything
 from tests.harness.programs import HEEDS_INTERRUPTS
 
 
 @pytest.fixture(scope="module")
 async def shown(run: Path, binaries: Binaries) -> AsyncIterator[Path]:
-    """A control plane with our server, and beside it what `make up` writes for users."""
+    """All that `make up` starts, in a folder of its own."""
     folder = run / "demo"
-    async with control_plane(folder, binaries) as plane:
-        catalog = Catalog(plane)
-        try:
-            await catalog.install()
-            await write_tools(folder, plane)
-            yield folder
-        finally:
-            await catalog.stop()
+
+    async def to_nobody(_line: str) -> None:
+        """Nobody waits for progress here."""
+
+    async with everything(folder, binaries, to_nobody):
+        yield folder
 
 
 async def demo(shown: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

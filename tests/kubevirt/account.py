@@ -34,9 +34,27 @@ RULES: Final[Mapping[str, Sequence[Object]]] = {
 }
 """What each account may do, as far as the stand-in does it."""
 
+_MACHINES: Final = [
+    "virtualmachines",
+    "virtualmachineinstances",
+    "virtualmachineinstancereplicasets",
+]
+_MOVES: Final[Object] = {
+    "apiGroups": [w.GROUP],
+    "resources": ["virtualmachineinstancemigrations"],
+    "verbs": _READ,
+}
+
+PEOPLE: Final[Mapping[str, Sequence[Object]]] = {
+    "view": ({"apiGroups": [w.GROUP], "resources": _MACHINES, "verbs": _READ}, _MOVES),
+    "edit": ({"apiGroups": [w.GROUP], "resources": _MACHINES, "verbs": _ALL}, _MOVES),
+    "admin": ({"apiGroups": [w.GROUP], "resources": _MACHINES, "verbs": _ALL}, _MOVES),
+}
+"""What KubeVirt adds to Kubernetes' own roles for people: a migration is not theirs to start."""
+
 
 async def install(cluster: Cluster, namespace: str) -> None:
-    """Create KubeVirt's namespace, its accounts and their roles; again changes nothing."""
+    """Create KubeVirt's namespace, its accounts and all roles; again changes nothing."""
     admin = cluster.admin
     if await admin.find("v1/Namespace", namespace) is None:
         try:
@@ -69,6 +87,17 @@ async def install(cluster: Cluster, namespace: str) -> None:
             },
         ):
             await admin.apply(obj, manager="kubevirt")
+    for name, rules in PEOPLE.items():
+        labels = {f"{rbac}/aggregate-to-{name}": "true"}
+        await admin.apply(
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": f"{w.GROUP}:{name}", "labels": labels},
+                "rules": list(rules),
+            },
+            manager="kubevirt",
+        )
 
 
 async def connect(cluster: Cluster, namespace: str, account: str) -> Api:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,41 @@ from shared.api.gpuclassoption import from_option
 from shared.core.cluster import ClusterState
 from shared.core.model import Gone, Put
 from shared.core.terms import Truth
-from tests.demo.stage import OBJECTS, REPOSITORY, DemoFailed, fill_in
+from tests.demo.stage import (
+    OBJECTS,
+    REPOSITORY,
+    TRIES,
+    DemoFailed,
+    Kubectl,
+    attempts,
+    fill_in,
+)
 from tests.demo.story import STOCKS, TENANTS, Tenant, differences, figures
+from tests.demo.tries import ADMITTED, REFUSED, REFUSED_AT_START
 from tests.worlds.reading import value
 
 Manifest = dict[str, Any]
 
 NOW = "2026-11-29T12:00:00Z"
 
+MADE = Path(__file__).parents[1] / "data" / "demo"
+"""What others make of the demo's objects: KubeVirt, our webhooks and the binder; by hand."""
+
 FILES = (
-    "kubevirt.yaml",
-    "nodes.yaml",
-    "tenants.yaml",
-    "classes.yaml",
-    "machines.yaml",
-    "instances.yaml",
-    "launchers.yaml",
-    "pods.yaml",
-    "instances-running.yaml",
-    "claims.yaml",
-    "claims-bound.yaml",
-    "budgets.yaml",
+    OBJECTS / "kubevirt.yaml",
+    OBJECTS / "nodes.yaml",
+    OBJECTS / "tenants.yaml",
+    OBJECTS / "classes.yaml",
+    OBJECTS / "claims.yaml",
+    OBJECTS / "classes-closed.yaml",
+    OBJECTS / "machines.yaml",
+    MADE / "instances.yaml",
+    MADE / "launchers.yaml",
+    MADE / "instances-running.yaml",
+    OBJECTS / "claims-of-vms.yaml",
+    OBJECTS / "claims-bound.yaml",
+    OBJECTS / "pods.yaml",
+    OBJECTS / "budgets.yaml",
 )
 """In the order in which the demo applies them; a later file adds to what an earlier one made."""
 
@@ -43,12 +56,13 @@ def cluster() -> dict[tuple[str, str, str], Manifest]:
     """What is in the API server after the demo's set-up, as far as we read it."""
     served: dict[tuple[str, str, str], Manifest] = {}
     for file in FILES:
-        text = fill_in((REPOSITORY / OBJECTS / file).read_text(), list(served.values()))
+        text = fill_in((REPOSITORY / file).read_text(), list(served.values()))
         for manifest in yaml.load_all(text, Loader=yaml.CSafeLoader):
             meta = manifest["metadata"]
             key = (manifest["kind"], meta.get("namespace", ""), meta["name"])
             if key in served:
-                served[key]["status"] = manifest["status"]
+                for part in {"spec", "status"} & manifest.keys():
+                    served[key].setdefault(part, {}).update(manifest[part])
                 continue
             meta |= {"uid": f"{len(served):08}-uid", "creationTimestamp": NOW}
             served[key] = manifest
@@ -148,8 +162,40 @@ def test_a_placeholder_for_what_is_not_there_is_an_error_that_names_it() -> None
 
 
 def test_every_file_of_the_demo_is_used() -> None:
-    def names() -> Iterator[str]:
-        for path in Path(REPOSITORY / OBJECTS).iterdir():
-            yield path.name
+    used = {file.name for file in FILES if file.parent == OBJECTS}
+    assert {path.name for path in (REPOSITORY / OBJECTS).glob("*.yaml")} == used
+    tried = {tried.file for tried in REFUSED} | {ADMITTED, REFUSED_AT_START}
+    assert {path.name for path in (REPOSITORY / TRIES).iterdir()} == tried
 
-    assert set(names()) == set(FILES)
+
+TOLD = (
+    'Error from server (Malformed): error when creating "x": admission webhook'
+    f' "vmis.gpu.cozystack.io" denied the request: {REFUSED[0].message}'
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "failure"),
+    [
+        pytest.param(TOLD, 1, "", id="refused as written"),
+        pytest.param(TOLD + " and more", 1, "must be refused with Malformed", id="other words"),
+        pytest.param(
+            TOLD.replace("Malformed", "Disabled"), 1, "(Disabled)", id="for another reason"
+        ),
+        pytest.param("created", 0, "created", id="let in"),
+    ],
+)
+def test_the_demo_fails_where_a_refusal_is_not_as_written(
+    tmp_path: Path, told: str, code: int, failure: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "kubectl"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{told}\nEND\nexit {code}\n")
+    program.chmod(0o755)
+    kubectl = Kubectl(tmp_path, lambda _: None)
+    if not failure:
+        attempts(kubectl, REFUSED[0])
+        return
+    with pytest.raises(DemoFailed) as failed:
+        attempts(kubectl, REFUSED[0])
+    assert failure in str(failed.value)

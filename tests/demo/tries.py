@@ -1,0 +1,128 @@
+"""What people try in the demo, and what they are told: written by hand, beside the objects.
+
+The messages are those of docs/design.md 3.4 and 6; figures follow from `story`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HOSTER = ""
+"""Who may do anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A file of `tries`, created by somebody of a namespace, and refused.
+
+    `reason` is what kubectl shows in brackets, `message` what our refusal says.
+    """
+
+    file: str
+    by: str
+    reason: str
+    message: str
+
+
+REFUSED = (
+    Try(
+        "malformed.yaml",
+        "tenant-acme",
+        "Malformed",
+        'metadata.annotations[gpu.cozystack.io/classes][0].count: "2", expected a whole number'
+        " from 1 to 1024",
+    ),
+    Try(
+        "too-many-units.yaml",
+        "tenant-acme",
+        "TooManyUnits",
+        "metadata.annotations[gpu.cozystack.io/classes]: asked 1025 units: a VM has at most 1024"
+        " units",
+    ),
+    Try(
+        "mixed-requests.yaml",
+        "tenant-acme",
+        "MixedRequests",
+        'spec.domain.devices.gpus[0]: the entry asks for "nvidia.com/GA100_A100_PCIE_80GB", beside'
+        " the class entries or claims of the VM: leave one of them out",
+    ),
+    Try(
+        "claim-not-found.yaml",
+        "tenant-acme",
+        "ClaimNotFound",
+        "metadata.annotations[gpu.cozystack.io/claims][0]: the claim trian does not exist in this"
+        " namespace",
+    ),
+    Try(
+        "claim-in-use.yaml",
+        "tenant-acme",
+        "ClaimInUse",
+        "metadata.annotations[gpu.cozystack.io/claims][0]: the claim train belongs to the"
+        " VirtualMachine train",
+    ),
+    Try(
+        "class-closed.yaml",
+        "tenant-acme",
+        "ClassClosed",
+        "metadata.annotations[gpu.cozystack.io/classes][0]: class a10-12q: the class takes no new"
+        " orders and no new VMs",
+    ),
+    Try(
+        "max-count-exceeded.yaml",
+        "tenant-acme",
+        "MaxCountExceeded",
+        "metadata.annotations[gpu.cozystack.io/classes][0]: class a10-6q: asked 5, up to 4: one"
+        " order, or one VM, has at most 4 units of this class",
+    ),
+    Try(
+        "not-entitled.yaml",
+        "tenant-globex",
+        "NotEntitled",
+        "metadata.annotations[gpu.cozystack.io/classes][0]: class a10-6q: this tenant is not"
+        " entitled to the class",
+    ),
+    Try(
+        "budget-exceeded.yaml",
+        "tenant-acme",
+        "BudgetExceeded",
+        "asked 3, up to 2: this tenant's budget has 2 left, 8 free",
+    ),
+    Try(
+        "no-capacity.yaml",
+        "tenant-globex",
+        "NoCapacity",
+        "asked 9, up to 3: 8 free, at most 3 can be had together",
+    ),
+    Try(
+        "set-does-not-fit-one-node.yaml",
+        "tenant-globex",
+        "SetDoesNotFitOneNode",
+        "asked 7, up to 6: at most 6 can be had together, 15 free",
+    ),
+    Try(
+        "forbidden.yaml",
+        "tenant-acme",
+        "Forbidden",
+        "spec.schedulingGates[0].name: only pods that KubeVirt makes for a virtual machine with"
+        " GPUs have it",
+    ),
+    Try(
+        "class-conflict.yaml",
+        HOSTER,
+        "ClassConflict",
+        'spec.resourceName: "nvidia.com/NVIDIA_L40S-24Q" is the resource of the class l40s-24q'
+        " already",
+    ),
+)
+
+ADMITTED = "study.yaml"
+"""A VM of Acme's that names a class: let in, and waiting for the binder."""
+
+REFUSED_AT_START = "class-not-found.yaml"
+"""A VM of Acme's that nobody refuses, but each of its starts: KubeVirt makes what we judge."""
+
+AT_START = (
+    'Failure while starting VMI: admission webhook "vmis.gpu.cozystack.io" denied the request:'
+    " metadata.annotations[gpu.cozystack.io/classes][0].className: there is no class a10-6"
+)
+"""What its condition Failure says then."""
