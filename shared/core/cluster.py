@@ -95,6 +95,10 @@ class ClusterState:
         self.quotas: dict[Key, Quota] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.kubevirts: dict[Key, KubeVirt] = {}
+        self.volume_claims: dict[Key, VolumeClaim] = {}
+        self.volumes: dict[str, Volume] = {}
+        self.secrets: dict[Key, Secret] = {}
+        self.systems: dict[str, System] = {}
         self.holders = Holders(self.classes)
         self.settings = Settings()
         self.kubevirt: KubeVirt | None = None
@@ -187,8 +191,15 @@ class ClusterState:
                 self._judge_kubevirt(dirty)
             case Settings() as settings:
                 self._settings(Settings() if gone else settings, dirty)
-            case VolumeClaim() | Volume() | Secret() | System():
-                pass  # no figure rests on these
+            # No figure rests on these.
+            case VolumeClaim() as volume_claim:
+                store(self.volume_claims, volume_claim.key, None if gone else volume_claim)
+            case Volume() as volume:
+                store(self.volumes, volume.name, None if gone else volume)
+            case Secret() as secret:
+                store(self.secrets, secret.key, None if gone else secret)
+            case System() as system:
+                store(self.systems, system.name, None if gone else system)
         self._recompute(dirty)
         return self._touch(dirty.touched())
 

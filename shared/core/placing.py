@@ -33,6 +33,8 @@ class Presence:
     anti_affinity: tuple[PodTerm, ...] = ()
     """Required terms: they keep others away, as they keep this pod away from others."""
     host_ports: tuple[HostPort, ...] = ()
+    is_leaving: bool = False
+    """Whether its deletion was asked for: it takes room until it is gone, and spreads no more."""
 
 
 @dataclass(frozen=True, slots=True)

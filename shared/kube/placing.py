@@ -48,6 +48,7 @@ def presence(metadata: Json, spec: Json) -> Presence:
         tuple((name(key), name(value)) for key, value in labels),
         required_pod_terms(spec, "podAntiAffinity"),
         host_ports(spec),
+        "deletionTimestamp" in metadata,
     )
 
 
@@ -158,8 +159,9 @@ def _presence(
     labels: tuple[tuple[str, str], ...],
     anti_affinity: tuple[PodTerm, ...],
     ports: tuple[HostPort, ...],
+    is_leaving: bool,
 ) -> Presence:
-    return Presence(Row(dict(labels)), anti_affinity, ports)
+    return Presence(Row(dict(labels)), anti_affinity, ports, is_leaving)
 
 
 @lru_cache(maxsize=4096)

@@ -44,6 +44,7 @@ def test_everything_that_placing_a_vms_pod_takes_is_read() -> None:
     assert got.presence == Presence(
         labels={"app": "train", "kubevirt.io/migrationJobUID": "migration-1"},
         anti_affinity=(APART,),
+        is_leaving=True,
     )
     assert replace(placing_of(GATED), affinity="") == PodPlacing(
         resource_version="1504",
