@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 import time
 from collections.abc import Callable
 from typing import Any
 
-from shared.core.model import Object
+import pytest
+
+from shared import vocabulary as v
+from shared.core.model import Object, Secret
 from shared.fields import Json
 from shared.kube import decode
-from shared.kube.collections import CLUSTER, Collection, config_map
+from shared.kube.collections import CLUSTER, PLACING, Collection, config_map
 from shared.kube.pace import Pace
 from shared.kube.paths import collection
 from shared.kube.reflector import Standing
@@ -95,18 +99,59 @@ async def test_a_list_of_many_pages_is_one_list(
         assert sorted(got.of(namespace)) == sorted(names)
 
 
+@pytest.mark.parametrize("collections", [CLUSTER, PLACING], ids=["for figures", "for placing"])
 async def test_every_collection_of_a_cluster_is_known_even_where_its_kind_is_not_served(
-    cluster: Cluster,
+    cluster: Cluster, collections: tuple[Collection[Object], ...]
 ) -> None:
-    async with following(credentials(cluster.access), CLUSTER) as got:
+    by_name = {each.name: each for each in collections}
+    async with following(credentials(cluster.access), collections) as got:
         await got.informer.wait_until_synced()
-        assert set(got.informer.ages()) == set(BY_NAME)
-        for name, each in BY_NAME.items():
+        assert set(got.informer.ages()) == set(by_name)
+        for name, each in by_name.items():
             served = await cluster.admin.request("GET", each.path, query={"limit": "1"})
             want = Standing.SYNCED if served.status == 200 else Standing.ABSENT
             assert got.report(name).standing is want
+            assert not got.report(name).problems
         for name in ("nodes", "namespaces", "resourcequotas"):
-            await same_names(got, BY_NAME[name])
+            await same_names(got, by_name[name])
+
+
+def secret(name: str, namespace: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "stringData": {"token": "hidden"},
+    }
+
+
+async def test_of_secrets_only_the_names_of_ours_are_ever_sent_to_us(
+    cluster: Cluster, namespace: str
+) -> None:
+    """Rule 7.15: neither a list nor a watch carries what is in one."""
+    (secrets,) = (each for each in PLACING if each.name == "secrets")
+    sent: list[Json] = []
+
+    def noted(raw: Json, note: decode.Note) -> Object:
+        sent.append(raw)
+        return secrets.decode(raw, note)
+
+    ours = {v.LABEL_MANAGED_BY: v.MANAGER}
+    await cluster.admin.create(secret("listed", namespace, ours))
+    await cluster.admin.create(secret("somebody-elses", namespace, {}))
+    source = dataclasses.replace(secrets, decode=noted)
+    async with following(credentials(cluster.access), [source]) as got:
+        await got.until(lambda: "listed" in got.of(namespace), "the first is seen")
+        await cluster.admin.create(secret("watched", namespace, ours))
+        await got.until(lambda: "watched" in got.of(namespace), "the second is seen")
+        assert got.of(namespace) == {
+            name: Secret(namespace, name) for name in ("listed", "watched")
+        }
+        await cluster.admin.patch(
+            "v1/Secret", "listed", {"metadata": {"labels": {v.LABEL_MANAGED_BY: None}}}, namespace
+        )
+        await got.until(lambda: "listed" not in got.of(namespace), "one is ours no longer")
+    assert {name for raw in sent for name in raw} == {"kind", "apiVersion", "metadata"}
 
 
 async def same_names(got: Following, source: Collection[Object]) -> None:
