@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain
 from statistics import median
 
 import orjson
 
 from shared.core.model import Object
-from shared.kube.collections import CLUSTER, Collection
+from shared.kube.collections import CLUSTER, PLACING, Collection
 from tests.bench.raw import COLLECTIONS, Renderer
 from tests.bench.results import Row
 from tests.bench.size import Size
@@ -25,13 +26,16 @@ def measure(runs: int) -> list[Row]:
     world = make(SIZE)
     render = Renderer(world)
     by_kind: dict[type, list[bytes]] = {}
-    for value in world.objects():
+    for value in chain(world.objects(), world.placing_only()):
         by_kind.setdefault(type(value), []).append(render(value))
     rows: list[Row] = []
-    for collection in CLUSTER:
+    figures = ((each, "") for each in CLUSTER)
+    known = {each.decode for each in CLUSTER}
+    placing = ((each, " for placing") for each in PLACING if each.decode not in known)
+    for collection, reader in chain(figures, placing):
         lines = by_kind[COLLECTIONS[collection.name]]
         pairs = [_run(collection, lines) for _ in range(runs)]
-        what = f"{collection.name}, {sum(map(len, lines)) // len(lines)} bytes"
+        what = f"{collection.name}{reader}, {sum(map(len, lines)) // len(lines)} bytes"
         rows += [
             Row(f"{what}: parse", tuple(parse for parse, _ in pairs), "us"),
             Row(f"{what}: decode", tuple(both - parse for parse, both in pairs), "us"),

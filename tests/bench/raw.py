@@ -14,12 +14,17 @@ from shared.core.model import (
     Object,
     Pod,
     Quota,
+    Secret,
+    System,
     Vmi,
+    Volume,
+    VolumeClaim,
 )
 from tests.bench.raw_machine import vmi
 from tests.bench.raw_metadata import metadata, owner, written_by
 from tests.bench.raw_node import node
 from tests.bench.raw_pod import launcher, ordinary
+from tests.bench.raw_storage import secret, system, volume, volume_claim
 from tests.bench.shapes import Shape
 from tests.bench.world import World
 
@@ -32,6 +37,10 @@ COLLECTIONS = {
     v.RESOURCE_CLAIMS: Claim,
     "virtualmachineinstances": Vmi,
     "pods": Pod,
+    "persistentvolumeclaims": VolumeClaim,
+    "persistentvolumes": Volume,
+    "secrets": Secret,
+    v.RESOURCE_SYSTEMS: System,
 }
 """The kinds of values by the resource under which they are listed."""
 
@@ -65,6 +74,14 @@ class Renderer:
                 return vmi(value)
             case KubeVirt():
                 return kubevirt(value)
+            case VolumeClaim():
+                return volume_claim(value)
+            case Volume():
+                return volume(value)
+            case Secret():
+                return secret(value)
+            case System():
+                return system(value)
             case _:
                 raise TypeError(f"{type(value).__name__} has no raw form here")
 

@@ -126,6 +126,7 @@ def ordinary(value: Pod, shape: Shape) -> Field:
             fields=_ORDINARY_FIELDS,
         ),
         "spec": {
+            **({"affinity": _apart(workload)} if value.uid.startswith("0") else {}),
             "containers": containers,
             "dnsPolicy": "ClusterFirst",
             "nodeName": value.node_name,
@@ -149,6 +150,13 @@ def ordinary(value: Pod, shape: Shape) -> Field:
         },
         "status": _status(value, containers),
     }
+
+
+def _apart(workload: str) -> Field:
+    """One on each node."""
+    selector = {"matchLabels": {"app": workload}}
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _affinity(node: str) -> Field:

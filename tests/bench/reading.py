@@ -1,7 +1,7 @@
 """A process that reads a cluster as ours do, and tells what that cost it, as JSON.
 
-`python -m tests.bench.reading URL [--seconds N …]`: reads until synced, lets the server make a
-storm if N is more than 0, follows it, and compares what it then has with a state read anew.
+`python -m tests.bench.reading URL [--placing] [--seconds N …]`: reads until synced, lets the server
+make a storm if N is more than 0, follows it, and compares what it then has with a state read anew.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import uvloop
 
 from shared.core.cluster import ClusterState, Touched
 from shared.core.model import Change, Object
+from shared.core.rooms import Rooms
 from shared.fields import Json, mapping
-from shared.kube.collections import CLUSTER, Collection
+from shared.kube.collections import CLUSTER, PLACING, Collection
 from shared.kube.connect import Connection
 from shared.kube.credentials import Credentials
 from shared.kube.decode import Note
@@ -78,8 +79,10 @@ class Plain:
 
 @dataclass(slots=True)
 class Follower:
-    """A state that follows, and the options that a few tenants look at."""
+    """A state that follows, and the options that a few tenants look at; or what the binder has."""
 
+    rooms: Rooms | None = None
+    """What stands on nodes, where that is followed too."""
     state: ClusterState = field(default_factory=ClusterState)
     views: Views | None = None
     waiting: list[float] = field(default_factory=list)
@@ -92,7 +95,8 @@ class Follower:
 
     def collections(self) -> list[Collection[Object]]:
         """What to follow; each decoding notes when the object was sent."""
-        return [replace(each, decode=self._noting(each.decode)) for each in CLUSTER]
+        followed = CLUSTER if self.rooms is None else PLACING
+        return [replace(each, decode=self._noting(each.decode)) for each in followed]
 
     def _noting(self, decode: Callable[[Json, Note], Object]) -> Callable[[Json, Note], Object]:
         def noting(raw: Json, note: Note) -> Object:
@@ -106,6 +110,8 @@ class Follower:
     def change(self, change: Change) -> None:
         """Take in one change."""
         touched = self.state.apply(change)
+        if self.rooms is not None:
+            self.rooms.apply(change)
         if self.views is not None:
             self.touched.append(touched)
 
@@ -143,10 +149,12 @@ def informer(connection: Connection, follower: Follower) -> Informer:
     return made
 
 
-async def read(server: str, storm: Mapping[str, str], watched: int) -> dict[str, object]:
+async def read(
+    server: str, storm: Mapping[str, str], watched: int, rooms: Rooms | None
+) -> dict[str, object]:
     """Read, follow a storm if there is one, and tell."""
     found: dict[str, object] = {"rss_started": rss()}
-    follower = Follower()
+    follower = Follower(rooms)
     began, cpu = time.monotonic(), time.process_time()
     async with Connection(Plain(server), clock=time.monotonic, user_agent="bench") as connection:
         following = informer(connection, follower)
@@ -230,10 +238,12 @@ def main() -> None:
     parser.add_argument("--seconds", default="0")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--watched", type=int, default=50)
+    parser.add_argument("--placing", action="store_true", help="read as the binder does")
     given = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     storm = {"rate": given.rate, "seconds": given.seconds, "seed": given.seed}
-    found = uvloop.run(read(given.server, storm, given.watched))
+    rooms = Rooms() if given.placing else None
+    found = uvloop.run(read(given.server, storm, given.watched, rooms))
     sys.stdout.write(orjson.dumps(found).decode() + "\n")
 
 

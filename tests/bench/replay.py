@@ -14,7 +14,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 
@@ -22,7 +22,7 @@ import orjson
 from aiohttp import web
 
 from shared.core.model import Object
-from shared.kube.collections import CLUSTER
+from shared.kube.collections import PLACING
 from tests.bench.raw import COLLECTIONS, Renderer
 from tests.bench.storm import Step, changes, part
 from tests.bench.world import World
@@ -43,7 +43,7 @@ def write_dump(folder: Path, world: World) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     render = Renderer(world)
     by_kind: dict[type, list[Object]] = {kind: [] for kind in COLLECTIONS.values()}
-    for value in world.objects():
+    for value in chain(world.objects(), world.placing_only()):
         by_kind[type(value)].append(value)
     for name, kind in COLLECTIONS.items():
         with (folder / f"{name}.jsonl").open("wb") as file:
@@ -124,7 +124,7 @@ def _line_ends(data: bytes | mmap.mmap) -> Iterator[int]:
 def application(dumped: Mapping[str, Dumped]) -> web.Application:
     """The server: lists in pages, watches, and a storm of changes when asked for one."""
     made = web.Application()
-    for each in CLUSTER:
+    for each in PLACING:
         made.router.add_get(each.path, _collection(dumped[each.name]))
     made.router.add_get(_SETTINGS, _collection(Dumped()))
     made.router.add_post("/storm", _storm(dumped))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 import orjson
 import pytest
 
-from shared.core.model import Claim, Object
-from shared.kube.collections import CLUSTER
+from shared.core.model import Claim, Object, Pod
+from shared.kube.collections import CLUSTER, PLACING
 from tests.bench.raw import COLLECTIONS, Renderer
 from tests.bench.size import Size
 from tests.bench.world import World, make
@@ -23,10 +24,10 @@ def world() -> World:
 
 def test_every_object_decodes_to_the_value_that_it_was_rendered_from(world: World) -> None:
     render = Renderer(world)
-    decoders = {each.name: each.decode for each in CLUSTER}
+    decoders = {each.name: each.decode for each in (*PLACING, *CLUSTER)}
     by_kind: Mapping[type[Object], str] = {kind: name for name, kind in COLLECTIONS.items()}
     notes: list[str] = []
-    for value in world.objects():
+    for value in chain(world.objects(), world.placing_only()):
         raw = orjson.loads(render(value))
         assert decoders[by_kind[type(value)]](raw, notes.append) == value
     assert notes == []
@@ -39,6 +40,22 @@ def test_a_world_has_as_many_objects_as_asked_for(world: World) -> None:
     assert len(world.tenants) == 40
     assert len(world.quotas) == 80
     assert len(world.classes) == 7
+
+
+def test_for_placing_each_launcher_has_its_volume_and_each_pod_its_labels(world: World) -> None:
+    render = Renderer(world)
+    decoders = {each.name: each.decode for each in PLACING}
+    notes: list[str] = []
+    for pod in world.pods:
+        got = decoders["pods"](orjson.loads(render(pod)), notes.append)
+        assert isinstance(got, Pod)
+        assert got.presence is not None
+        assert got.presence.labels
+        assert (got.placing is not None) == bool(pod.owner)
+        if got.placing is not None:
+            (name,) = got.placing.volume_claims
+            assert any(each.key == (pod.namespace, name) for each in world.volume_claims)
+    assert notes == []
 
 
 def test_the_same_seed_makes_the_same_world(world: World) -> None:

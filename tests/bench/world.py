@@ -27,10 +27,14 @@ from shared.core.model import (
     Pod,
     Quota,
     RecordEntry,
+    Secret,
+    System,
     Vmi,
+    Volume,
+    VolumeClaim,
 )
-from shared.core.scheduling import Toleration
-from shared.vocabulary import CLASS_KEY_SUFFIX, KUBEVIRT_NAMESPACE
+from shared.core.scheduling import NodeTerm, Requirement, Toleration
+from shared.vocabulary import CLASS_KEY_SUFFIX, KUBEVIRT_NAMESPACE, LICENSE_PREFIX, SYSTEM_NAME
 from tests.bench.hardware import READY_SINCE, labels_of, native_of
 from tests.bench.shapes import LAUNCHERS, ORDINARY, Shape
 from tests.bench.size import Size
@@ -57,6 +61,10 @@ class World:
     namespaces: list[Namespace] = field(default_factory=list)
     vmis: list[Vmi] = field(default_factory=list)
     kubevirts: list[KubeVirt] = field(default_factory=list)
+    volume_claims: list[VolumeClaim] = field(default_factory=list)
+    volumes: list[Volume] = field(default_factory=list)
+    secrets: list[Secret] = field(default_factory=list)
+    systems: list[System] = field(default_factory=list)
     shapes: dict[str, Shape] = field(default_factory=dict)
     tenants: list[str] = field(default_factory=list)
     """Names of the tenants' namespaces, parents before children."""
@@ -73,6 +81,11 @@ class World:
             self.vmis,
             self.pods,
         ):
+            yield from table
+
+    def placing_only(self) -> Iterator[Object]:
+        """Every object of the kinds that no figure rests on."""
+        for table in (self.volume_claims, self.volumes, self.secrets, self.systems):
             yield from table
 
 
@@ -114,6 +127,8 @@ def make(size: Size, seed: int = 1) -> World:
     _Tenancy(made, chance, uids).fill()
     table = frozenset(gpu_class.resource_name for gpu_class in made.classes)
     made.kubevirts.append(KubeVirt(KUBEVIRT_NAMESPACE, "kubevirt", "Deployed", table))
+    made.secrets += [Secret(each, f"{LICENSE_PREFIX}{class_name(0)}") for each in made.tenants]
+    made.systems.append(System(SYSTEM_NAME, "1000", 1, 7, tuple(sorted(table))))
     return made
 
 
@@ -268,6 +283,11 @@ class _Tenancy:
 
     def _launcher(self, vmi: Vmi, uid: str, node: str, devices: dict[str, int]) -> None:
         marked = bool(devices)
+        volume = f"pvc-{uid}"
+        claim = VolumeClaim(vmi.namespace, f"{vmi.name}-system", uid, volume, "Bound", node)
+        self.made.volume_claims.append(claim)
+        here = Requirement("kubernetes.io/hostname", "In", (node,))
+        self.made.volumes.append(Volume(volume, (NodeTerm((here,)),)))
         self._pod(
             Pod(
                 vmi.namespace,
