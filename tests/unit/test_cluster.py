@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shared.core.cluster import ClusterState, Touched
-from shared.core.model import GpuClass, Namespace, Put
+from shared.core.model import (
+    Gone,
+    GpuClass,
+    Key,
+    Namespace,
+    Object,
+    Put,
+    Secret,
+    System,
+    Volume,
+    VolumeClaim,
+)
 from shared.core.terms import Truth
 
 
@@ -28,3 +41,25 @@ def test_what_is_not_known_has_no_option() -> None:
     assert state.option("tenant-a", "a100") is None
     state.apply(Put(GpuClass("a100", "nvidia.com/GA100")))
     assert state.option("tenant-b", "a100") is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "key"),
+    [
+        (VolumeClaim("a", "c"), VolumeClaim("a", "c", volume="pv"), ("a", "c")),
+        (Volume("pv"), Volume("pv", ()), "pv"),
+        (Secret("a", "s"), Secret("a", "s"), ("a", "s")),
+        (System("default"), System("default", epoch=1), "default"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_no_figure_rests_on_is_kept_and_touches_nothing(
+    first: Object, second: Object, key: Key | str
+) -> None:
+    state = ClusterState()
+    tables = (state.volume_claims, state.volumes, state.secrets, state.systems)
+    for value in (first, second):
+        assert state.apply(Put(value)) == Touched()
+        assert [table for table in tables if table] == [{key: value}]
+    assert state.apply(Gone(second)) == Touched()
+    assert not any(tables)
