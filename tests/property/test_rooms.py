@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.index import Index
-from shared.core.model import Change, Gone, Pod, Put
+from shared.core.model import Change, Gone, Node, Pod, Put
 from shared.core.placing import Presence
 from shared.core.rooms import Rooms
 from shared.core.scheduling import PodTerm, Selector
@@ -123,6 +123,16 @@ def test_rooms_changed_step_by_step_are_what_a_look_at_all_pods_finds(
     for pod in shuffled:
         afresh.apply(Put(pod))
     assert answers(afresh) == answers(rooms)
+
+
+@given(st.lists(changes, max_size=25))
+def test_what_is_no_pod_takes_no_room(steps: list[Change]) -> None:
+    rooms = Rooms()
+    for step in steps:
+        rooms.apply(step)
+    before = answers(rooms)
+    assert rooms.apply(Put(Node("n1", {"cpu": 1}))) == frozenset()
+    assert answers(rooms) == before
 
 
 @given(st.lists(changes, max_size=25))

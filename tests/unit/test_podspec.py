@@ -134,7 +134,7 @@ DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
         pytest.param(
             {
                 "containerStatuses": [reported("a", {"cpu": "1"}, {"cpu": "1500m"})],
-                "conditions": [INFEASIBLE],
+                "conditions": [{"type": "Ready", "reason": "Infeasible"}, INFEASIBLE],
             },
             2500,
             id="never to be made larger",
