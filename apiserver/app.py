@@ -118,13 +118,16 @@ async def describe(request: web.Request, handler: Handler) -> web.StreamResponse
 
 @web.middleware
 async def connections(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Tell the connection when a request begins and ends."""
+    """Tell the connection when a request begins and ends; one too many ends with its answer."""
     protocol = request.protocol
     if not isinstance(protocol, Protocol):
         return await handler(request)  # a test's own server
     protocol.begin(request.content)
     try:
-        return await handler(request)
+        response = await handler(request)
+        if protocol.is_surplus and not response.prepared:
+            response.force_close()
+        return response
     finally:
         protocol.finish()
 

@@ -28,6 +28,17 @@ that is on its way, so it must not be us."""
 HEADERS_SECONDS: Final = 32.0
 """How long a request's headers may take to arrive (kube-apiserver's own limit)."""
 
+WRITE_SECONDS: Final = 30.0
+"""How long a reader may take before it reads on; then its connection is cut, so that nobody
+holds an answer (or a watch, and what it was to be told) without reading."""
+
+CONNECTIONS_MAX: Final = 3000
+"""So many connections are served as they come. A further one is answered once and closed, and
+may not watch: probes and discovery go on, and whatever held the others ends by its own limits."""
+
+CONNECTIONS_EVER_MAX: Final = 4000
+"""So many there are at all; a further one is closed at once."""
+
 HANDSHAKE_SECONDS: Final = 10.0
 DRAIN_SECONDS: Final = 20.0
 """How long requests may take to end after the last connection was accepted, and how long once
@@ -51,19 +62,58 @@ _LIMITS: Final[dict[str, Any]] = {
 }
 
 
+class Connections:
+    """How many there are, and how many there may be."""
+
+    def __init__(self, most: int = CONNECTIONS_MAX, ever: int = CONNECTIONS_EVER_MAX) -> None:
+        self._most = most
+        self._ever = ever
+        self.count = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the newest is one too many to stay."""
+        return self.count > self._most
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether the newest is one too many to be answered."""
+        return self.count > self._ever
+
+
 class Protocol(web.RequestHandler):
-    """One connection. Ends those whose request never comes to its point."""
+    """One connection. Ends those whose request never comes to its point, and who does not read."""
 
     headers_seconds = HEADERS_SECONDS
+    write_seconds = WRITE_SECONDS
+    connections = Connections()
+    is_surplus = False
+    """Whether it is to be answered once, and not for long."""
     _busy = False
     _too_slow: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
     _header_bytes = 0
     _body: StreamReader | None = None
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.connections.count += 1
+        if self.connections.are_too_many:
+            self._cut()
+            return
+        self.is_surplus = self.connections.are_many
         self._expect()
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = asyncio.get_running_loop().call_later(self.write_seconds, self._cut)
+
+    @override
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._read()
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -78,7 +128,9 @@ class Protocol(web.RequestHandler):
 
     @override
     def connection_lost(self, exc: BaseException | None) -> None:
+        self.connections.count -= 1
         self._forget()
+        self._read()
         super().connection_lost(exc)
 
     def begin(self, body: StreamReader) -> None:
@@ -126,6 +178,16 @@ class Protocol(web.RequestHandler):
             )
         self.force_close()
 
+    def _cut(self) -> None:
+        """End a connection with what its reader has left unread."""
+        assert self.transport is not None
+        self.transport.abort()
+
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _expect(self) -> None:
         """The headers of a request have to come from now on."""
         if self._too_slow is None:
@@ -160,10 +222,20 @@ async def listening(
     context: ssl.SSLContext,
     *,
     headers_seconds: float = HEADERS_SECONDS,
+    write_seconds: float = WRITE_SECONDS,
+    connections: Connections | None = None,
 ) -> AsyncIterator[asyncio.Server]:
     """Serve until the block is left; then accept nothing, and let what is in flight end.
 
     Handlers are cancelled when their client goes away: a watch of nobody ends at once.
+
+    Args:
+        app: what is served.
+        sock: where it listens.
+        context: of TLS.
+        headers_seconds: how long the headers of a request may take.
+        write_seconds: how long a reader may leave unread what is written to it.
+        connections: how many there may be; as many as is usual where None.
     """
     runner = web.AppRunner(
         app,
@@ -176,10 +248,13 @@ async def listening(
     manager = runner.server
     assert manager is not None
     loop = asyncio.get_running_loop()
+    counted = connections or Connections()
 
     def protocol() -> Protocol:
         made = Protocol(manager, loop=loop, **_LIMITS)
         made.headers_seconds = headers_seconds
+        made.write_seconds = write_seconds
+        made.connections = counted
         return made
 
     try:

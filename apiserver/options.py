@@ -17,15 +17,24 @@ from aiohttp import web
 from apiserver import forms
 from apiserver.authentication import USER
 from apiserver.authorization import INFO
-from apiserver.flow import WatchLimit
+from apiserver.flow import WATCH_RETRY_SECONDS, WatchLimit
 from apiserver.forms import Form
+from apiserver.listener import Protocol
 from apiserver.listoptions import ListOptions, check_name, list_options
 from apiserver.negotiation import Accepted, Endpoint, accepted
 from apiserver.requestinfo import RequestInfo
-from apiserver.responses import api_response
+from apiserver.responses import PIECE_BYTES, api_response
 from apiserver.versions import VERSIONS_PER_SECOND, parse_version
 from apiserver.watch import Kind, Subscription
-from shared.errors import Expired, MethodNotAllowed, NotFound, Subject, TimedOut, Unavailable
+from shared.errors import (
+    Expired,
+    MethodNotAllowed,
+    NotFound,
+    Subject,
+    TimedOut,
+    TooManyRequests,
+    Unavailable,
+)
 from shared.vocabulary import CATALOG_GROUP, CATALOG_GROUP_VERSION, RESOURCE_OPTIONS
 
 if TYPE_CHECKING:
@@ -45,17 +54,11 @@ BOOKMARK_SECONDS: Final = 50.0
 LAST_BOOKMARK_SECONDS: Final = 2.0
 """How long before the end of a watch the last bookmark is sent."""
 
-WRITE_SECONDS: Final = 30.0
-"""How long a reader may take before it reads on; then its connection is cut, so that nobody
-holds a watch (and what it was to be told) without reading."""
-
 END_SECONDS: Final = 2.0
-"""The same once its watch is to end."""
+"""How long a reader may take before it reads on once its watch is to end."""
 
 _BREATH: Final = 1024
 """How many options are held against a selector before others get the loop."""
-
-_PIECE_BYTES: Final = 128 * 1024
 
 _READS: Final = ("GET", "HEAD")
 
@@ -68,7 +71,6 @@ class Options:
         limit: how many watches a user may have.
         chance: for the length of watches that name none.
         unavailable: why options cannot be served now, empty when they can (rule 5.4).
-        write_seconds: how long the reader of a watch may leave unread what it is told.
     """
 
     def __init__(
@@ -78,13 +80,11 @@ class Options:
         limit: WatchLimit,
         chance: random.Random,
         unavailable: Callable[[], str],
-        write_seconds: float = WRITE_SECONDS,
     ) -> None:
         self._catalog = catalog
         self._limit = limit
         self._chance = chance
         self._unavailable = unavailable
-        self._write_seconds = write_seconds
 
     def routes(self) -> list[web.RouteDef]:
         """Every route of the resource, for every method, with and without a slash at the end."""
@@ -155,6 +155,11 @@ class Options:
         return await api_response(request, body, wanted.media, pretty=wanted.pretty)
 
     async def _watch(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
+        if isinstance(request.protocol, Protocol) and request.protocol.is_surplus:
+            raise TooManyRequests(
+                "this server has as many connections as it may have",
+                retry_after=WATCH_RETRY_SECONDS,
+            )
         wanted = _accepted(request, Endpoint.WATCH)
         options = list_options(info, request.query)
         await self._wait_for(options.version)
@@ -203,9 +208,9 @@ class Options:
                 bookmarks.sent(loop.time())
             # In pieces: TLS swallows one write whole, however slow its reader is.
             lines_told = b"".join(told)
-            for at in range(0, len(lines_told), _PIECE_BYTES):
+            for at in range(0, len(lines_told), PIECE_BYTES):
                 async with self._patience(request, subscription):
-                    await response.write(lines_told[at : at + _PIECE_BYTES])
+                    await response.write(lines_told[at : at + PIECE_BYTES])
         async with self._patience(request, subscription):
             if subscription.failure is not None:
                 await response.write(forms.error(subscription.failure.to_status()))
@@ -216,20 +221,18 @@ class Options:
     async def _patience(
         self, request: web.Request, subscription: Subscription
     ) -> AsyncIterator[None]:
-        """Write so long, and no longer; not long at all once the watch is to end.
+        """Write, but not for long once the watch is to end; else its connection has a limit.
 
         Raises:
             ConnectionError: the reader did not read; its connection is cut.
         """
         loop = asyncio.get_running_loop()
-        seconds = END_SECONDS if subscription.ended else self._write_seconds
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with asyncio.timeout(END_SECONDS if subscription.ended else None) as limit:
 
                 def hurry() -> None:
-                    when = limit.when()
-                    if when is not None and not limit.expired():
-                        limit.reschedule(min(when, loop.time() + END_SECONDS))
+                    if limit.when() is None:
+                        limit.reschedule(loop.time() + END_SECONDS)
 
                 subscription.on_end = hurry
                 try:

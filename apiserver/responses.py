@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 import yaml
-from aiohttp import web
+from aiohttp import Payload, web
+from aiohttp.abc import AbstractStreamWriter
 from typing_extensions import override
 
 from apiserver.negotiation import Media, accepts_gzip
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 GZIP_FROM_BYTES: Final = 128 * 1024
 """Smaller bodies are not worth the work (kube-apiserver's own threshold)."""
+
+PIECE_BYTES: Final = 128 * 1024
+"""What is handed to a connection at once."""
 
 AUDIT_ID_MAX: Final = 64
 """Longer ones are cut (kube-apiserver's own limit)."""
@@ -36,13 +40,38 @@ async def api_response(
         body = await asyncio.to_thread(_yaml, body)
     elif pretty:
         body = await asyncio.to_thread(_indented, body)
-    response = web.Response(body=body, content_type=media.value)
+    headers = {}
     if len(body) > GZIP_FROM_BYTES:
-        response.headers["Vary"] = "Accept-Encoding"
+        headers["Vary"] = "Accept-Encoding"
         if accepts_gzip(request.headers.get("Accept-Encoding", "")):
-            response.body = await asyncio.to_thread(_gzip, body)
-            response.headers["Content-Encoding"] = "gzip"
-    return response
+            body = await asyncio.to_thread(_gzip, body)
+            headers["Content-Encoding"] = "gzip"
+    return web.Response(
+        body=body if len(body) <= PIECE_BYTES else _Pieces(body),
+        content_type=media.value,
+        headers=headers,
+    )
+
+
+class _Pieces(Payload):
+    """A long body, written piece by piece as it is read.
+
+    TLS swallows one write whole, however slow its reader is: nobody could tell that it does not
+    read, and the connection would hold all of it.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self._size = len(body)
+
+    @override
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return bytes(self._value).decode(encoding, errors)
+
+    @override
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        for at in range(0, len(self._value), PIECE_BYTES):
+            await writer.write(self._value[at : at + PIECE_BYTES])
 
 
 class _Unsigned(web.Response):

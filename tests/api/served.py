@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -28,9 +29,9 @@ from apiserver.authorization import Attributes, Authorizer, Decision
 from apiserver.catalog import Catalog
 from apiserver.flow import Lifecycle, Stage, WatchLimit
 from apiserver.identity import User
-from apiserver.listener import HEADERS_SECONDS, bind, listening
+from apiserver.listener import HEADERS_SECONDS, WRITE_SECONDS, Connections, bind, listening
 from apiserver.metrics import Metrics
-from apiserver.options import WRITE_SECONDS, Options
+from apiserver.options import Options
 from apiserver.serving import Tls
 from apiserver.trust import TrustSource
 from apiserver.versions import Versions
@@ -239,6 +240,7 @@ class Served:
         self.limit = WatchLimit()
         self.headers_seconds = HEADERS_SECONDS
         self.write_seconds = WRITE_SECONDS
+        self.connections = Connections()
         self.files = self.keys.server().write(folder, "serving")
         self.tls = Tls(*self.files)
         self.catalog = Catalog(
@@ -279,7 +281,6 @@ class Served:
                     limit=self.limit,
                     chance=random.Random(0),
                     unavailable=self._unavailable,
-                    write_seconds=self.write_seconds,
                 ),
                 health={
                     "healthz": [PING],
@@ -302,7 +303,14 @@ class Served:
         self._stack.callback(job.cancel)
         self._serving = AsyncExitStack()
         await self._serving.enter_async_context(
-            listening(app, self.sock, self.tls.context, headers_seconds=self.headers_seconds)
+            listening(
+                app,
+                self.sock,
+                self.tls.context,
+                headers_seconds=self.headers_seconds,
+                write_seconds=self.write_seconds,
+                connections=self.connections,
+            )
         )
         self._stack.push_async_exit(self._serving)
         return self
@@ -361,11 +369,19 @@ class Served:
 
     @asynccontextmanager
     async def connection(
-        self, shown: Issued | None = None
+        self, shown: Issued | None = None, *, buffer: int | None = None
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A bare TLS connection, for what no HTTP client would send."""
+        """A bare TLS connection, for what no HTTP client would send.
+
+        `buffer` is how many bytes the kernel may hold of what was not read, about.
+        """
+        sock = socket.socket()
+        if buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, self.address)
         reader, writer = await asyncio.open_connection(
-            *self.address, ssl=self.client_context(shown), server_hostname=HOST
+            sock=sock, ssl=self.client_context(shown), server_hostname=HOST
         )
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):

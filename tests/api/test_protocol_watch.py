@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from apiserver.flow import WatchLimit
-from apiserver.listener import DRAIN_SECONDS
 from shared.core.cluster import Touched
 from shared.errors import Unavailable
 from tests.api.served import ALL, Json, Served, Stream, options_of
@@ -340,47 +336,6 @@ async def test_check_104_watches_end_cleanly_when_the_process_does(served: Serve
         assert len(await two.rest()) <= 4
     answer = await admin(f"{A}?watch=1")  # one that comes too late ends at once
     assert (answer.status, answer.body) == (200, b"")
-
-
-MANY = 8000
-"""Classes whose options are more than the buffers of a connection hold."""
-
-
-@asynccontextmanager
-async def stalled(served: Served) -> AsyncIterator[None]:
-    """A reader that takes the head of its watch and then reads no more."""
-    request = f"GET {A}?watch=1 HTTP/1.1\r\nHost: x\r\n"
-    identity = "X-Remote-User: admin\r\nX-Remote-Group: system:masters\r\n\r\n"
-    async with served.connection(served.keys.proxy) as (reader, writer):
-        writer.write((request + identity).encode())
-        await reader.readuntil(b"\n")
-        writer.transport.pause_reading()  # type: ignore[attr-defined] # it reads, too
-        yield
-        writer.transport.abort()
-
-
-async def test_who_reads_nothing_for_long_is_cut_off_though_nothing_changes(
-    tmp_path: Path,
-) -> None:
-    served = Served(tmp_path)
-    served.write_seconds = 0.5
-    for number in range(MANY):
-        served.table.put(a_class(f"class-{number}"))
-    async with served:
-        served.believe()
-        async with stalled(served):
-            assert served.catalog.watchers == 1
-            await until(served, watchers=0)
-
-
-async def test_check_104_readers_that_read_nothing_do_not_hold_up_the_end(served: Served) -> None:
-    for number in range(MANY):
-        served.table.put(a_class(f"class-{number}"))
-    async with stalled(served), stalled(served), stalled(served):
-        assert served.catalog.watchers == 3
-
-        async with asyncio.timeout(DRAIN_SECONDS / 2):
-            await served.stop()
 
 
 @pytest.mark.parametrize("accept", ["application/json", TABLE], ids=["objects", "table"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from apiserver.flow import WATCHES_PER_USER_MAX
+from apiserver.listener import CONNECTIONS_EVER_MAX, CONNECTIONS_MAX, WRITE_SECONDS
 from shared.kube.collections import CLUSTER
 from shared.kube.pace import BRISK
 
@@ -77,6 +78,9 @@ def test_the_limits_and_the_load_that_operators_read_of_are_those_of_the_code() 
     text = (REPOSITORY / "docs/operating.md").read_text()
     deployment = (REPOSITORY / "manifests/base/deployment.yaml").read_text()
     assert f"{WATCHES_PER_USER_MAX} watches of one user" in text
+    assert f"{CONNECTIONS_MAX} connections of one replica" in text
+    assert f"from {CONNECTIONS_EVER_MAX} on it is closed unanswered" in text
+    assert f"{WRITE_SECONDS:.0f} seconds without reading" in text
     (memory,) = re.findall(r"memory: (\d+Mi) #", deployment)
     assert f"{memory} of memory" in text
     followed = len(CLUSTER) + 2  # and the ConfigMaps of the settings and of the authorities
