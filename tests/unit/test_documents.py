@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.__main__ import ApiServerSettings
 from apiserver.flow import WATCHES_PER_USER_MAX
-from apiserver.listener import CONNECTIONS_EVER_MAX, CONNECTIONS_MAX, WRITE_SECONDS
+from apiserver.listener import (
+    CONNECTIONS_EVER_MAX,
+    CONNECTIONS_MAX,
+    DRAIN_SECONDS,
+    WRITE_SECONDS,
+)
+from apiserver.options import END_SECONDS
 from shared.kube.collections import CLUSTER
 from shared.kube.pace import BRISK
 
@@ -72,6 +79,20 @@ def test_every_make_target_that_a_document_names_exists() -> None:
     }
     assert named
     assert {each for each in named if each[0] not in targets} == set()
+
+
+def test_the_end_that_operators_read_of_is_that_of_the_code() -> None:
+    text = (REPOSITORY / "docs/operating.md").read_text()
+    delay = int(ApiServerSettings.model_fields["shutdown_delay"].default)
+    drain = int(DRAIN_SECONDS)
+    assert f"| {delay} (`--shutdown-delay`) |" in text
+    assert f"does not read that within {END_SECONDS:.0f} seconds is cut off" in text
+    assert f"| {delay + drain} | requests that were still in flight" in text
+    assert f"| {delay + 2 * drain} | what did not let itself be cancelled" in text
+    assert f"does not read is cut off after {WRITE_SECONDS:.0f} seconds" in text
+    deployment = (REPOSITORY / "manifests/base/deployment.yaml").read_text()
+    (grace,) = re.findall(r"terminationGracePeriodSeconds: (\d+)", deployment)
+    assert f"`terminationGracePeriodSeconds` ({grace})" in text
 
 
 def test_the_limits_and_the_load_that_operators_read_of_are_those_of_the_code() -> None:
