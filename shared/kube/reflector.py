@@ -151,6 +151,7 @@ class Reflector(Generic[T]):
         self._fresh_at = float("-inf")
         self._failures = 0
         self._refusals = 0
+        self._lacks_watch = False
         self._expiries = 0
         self._is_doubtful = False
         self._is_paged = True
@@ -298,8 +299,9 @@ class Reflector(Generic[T]):
         self._version = version
         self._ahead.reached(version)
         self._fresh_at = began
-        self._refusals = 0
-        self._stand(Standing.SYNCED)
+        if not self._lacks_watch:
+            self._refusals = 0
+            self._stand(Standing.SYNCED)
 
     def _listed(self, raw: Json) -> Key:
         """Deliver an object of a list, unless we wrote it since the list began."""
@@ -318,6 +320,9 @@ class Reflector(Generic[T]):
             )
         except Expired:
             self._is_paged = False
+            raise
+        except Forbidden:
+            self._lacks_watch = False  # it lacks more than that
             raise
 
     def _accept(self, kind: str) -> Mapping[str, str]:
@@ -364,6 +369,9 @@ class Reflector(Generic[T]):
                         self._event(line)
                         self._recovered()
                         is_silent = False
+        except Forbidden:
+            self._lacks_watch = True
+            raise
         except Stalled:
             # Perhaps nothing happened, perhaps nobody is there any more: asking anew tells.
             return
@@ -481,18 +489,23 @@ class Reflector(Generic[T]):
     def _recovered(self) -> None:
         self._failures = self._refusals = self._expiries = 0
         self._trouble = ""
+        if self._lacks_watch:
+            self._lacks_watch = False
+            self._stand(Standing.SYNCED)
 
     def _refused(self, error: Forbidden) -> float:
         """We may not read this, or nobody may: seconds to wait.
 
         A kube-apiserver that has just started knows no roles yet and refuses everybody (seen on
         1.36), so it has to say so several times. Who is let in again lists anew: a watch that
-        goes on where it ended would not show that the collection can be read.
+        goes on where it ended would not show that the collection can be read. Where only the watch
+        is refused a list shows nothing: one that is let in does.
         """
         self._refusals += 1
         if self._refusals < _REFUSALS_MIN:
             return self._backoff(error)
-        self._version = ""
+        if not self._lacks_watch:
+            self._version = ""
         self._stand(Standing.UNREADABLE)
         return self._pace.absent
 

@@ -409,6 +409,62 @@ def test_who_is_let_in_again_lists_anew_and_is_synced_again() -> None:
     assert got.seen.story == ["put a", "put b", "gone a"]
 
 
+NO_WATCH = Forbidden('pods is forbidden: User "us" cannot watch resource "pods"')
+
+
+def test_who_may_list_and_not_watch_stands_as_unreadable_until_it_may_watch() -> None:
+    """And does not go back and forth with each list that succeeds."""
+    standings: list[tuple[float, Standing]] = []
+    refused: list[Answer] = [NO_WATCH, Listed("100")] * 20
+    got = follow(
+        [
+            Listed("100", (pod("a", 90),)),
+            *refused,
+            Watched((event("ADDED", pod("b", 106)),)),
+        ],
+        seconds=HOUR,
+        each_step=lambda reflector, now: standings.append((now, reflector.standing)),
+    )
+    assert [standing for _, standing in standings] == [
+        Standing.SYNCED,
+        Standing.UNREADABLE,
+        Standing.SYNCED,
+    ]
+    assert standings[1][0] < 15
+    assert got.seen.story == ["put a", "put b"]
+    assert min(got.api.pauses()[5:40:2]) == pytest.approx(15)
+    assert {got.api.query(at).get("limit") for at in range(2, 40, 2)} == {"1"}
+
+
+def test_while_only_the_watch_is_refused_the_report_says_so() -> None:
+    refused: list[Answer] = [NO_WATCH, Listed("100")] * 5
+    got = follow([Listed("100"), *refused], seconds=40)
+    assert got.reflector.standing is Standing.UNREADABLE
+    assert "cannot watch" in got.reflector.report(got.now).trouble
+
+
+def test_a_watch_that_is_let_in_and_has_nothing_to_tell_ends_the_refusal_too() -> None:
+    refused: list[Answer] = [NO_WATCH, Listed("100")] * 5
+    got = follow([Listed("100"), *refused, Watched(end="agreed")], seconds=400)
+    assert got.reflector.standing is Standing.SYNCED
+
+
+def test_a_right_to_list_that_goes_as_well_is_told_and_its_return_shows_by_a_list() -> None:
+    standings: list[Standing] = []
+    refused: list[Answer] = [NO_WATCH, Listed("100")] * 4
+    got = follow(
+        [
+            Listed("100"),
+            *refused,
+            *[Forbidden("pods is forbidden: cannot list")] * 3,
+            Listed("200", (pod("a", 190),)),
+        ],
+        each_step=lambda reflector, _: standings.append(reflector.standing),
+    )
+    assert standings == [Standing.SYNCED, Standing.UNREADABLE, Standing.SYNCED]
+    assert got.seen.story == ["put a"]
+
+
 def test_a_version_that_expired_while_the_server_was_away_is_listed_anew_at_once() -> None:
     away: list[Answer] = [Unavailable("connection refused")] * 6
     got = follow(
