@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -32,7 +33,27 @@ DEADLINE_SECONDS: Final = 14.0
 ASIDE_FROM_BYTES: Final = 256 * 1024
 """A larger review is parsed beside the loop, so that others do not wait for it."""
 
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What callers may take, since anybody may be one.
+
+    Attributes:
+        at_once: how many reviews are held at once; who comes later waits for his turn, within
+            his deadline.
+        large_at_once: the same of reviews larger than `ASIDE_FROM_BYTES`, which wait for each
+            other and for nobody else.
+        body_seconds: how long a review may take to arrive, once it is its turn.
+    """
+
+    at_once: int = 512
+    large_at_once: int = 4
+    body_seconds: float = 5.0
+
+
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+LIMITS: Final = Limits()
 
 Decide = Callable[[Request], Awaitable[Decision]]
 
@@ -64,12 +85,23 @@ class Webhooks:
         reader: where inputs come from.
         figures: where reviews are counted.
         monotonic: seconds, to measure with.
+        limits: what callers may take.
     """
 
-    def __init__(self, reader: Reader, figures: Figures, *, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        figures: Figures,
+        *,
+        monotonic: Callable[[], float],
+        limits: Limits = LIMITS,
+    ) -> None:
         self._reader = reader
         self._figures = figures
         self._monotonic = monotonic
+        self._body_seconds = limits.body_seconds
+        self._turns = asyncio.Semaphore(limits.at_once)
+        self._large_turns = asyncio.Semaphore(limits.large_at_once)
 
     def routes(self) -> list[web.RouteDef]:
         """One path for each."""
@@ -93,8 +125,8 @@ class Webhooks:
             began = self._monotonic()
             outcome, reason = "failed", "InternalError"
             try:
-                async with asyncio.timeout(DEADLINE_SECONDS):
-                    body = await request.read()
+                async with asyncio.timeout(DEADLINE_SECONDS), self._turn(request.content_length):
+                    body = await self._body(request)
                     if len(body) > ASIDE_FROM_BYTES:
                         review = await asyncio.to_thread(parse, body)
                     else:
@@ -119,6 +151,18 @@ class Webhooks:
                 self._figures.seconds.labels(webhook).observe(self._monotonic() - began)
 
         return handle
+
+    def _turn(self, length: int | None) -> asyncio.Semaphore:
+        """Where a review of so many bytes waits; one that does not say may be of any length."""
+        is_large = length is None or length > ASIDE_FROM_BYTES
+        return self._large_turns if is_large else self._turns
+
+    async def _body(self, request: web.Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                return await request.read()
+        except TimeoutError:
+            raise TimedOut(f"GPU admission: no review in {self._body_seconds:g} s") from None
 
     async def _vmi(self, request: Request) -> Decision:
         needs = vmi.needs(request)

@@ -104,6 +104,12 @@ class ApiServerSettings(ProcessSettings):
         default=True, description="whether callers without credentials are authorized as nobody"
     )
 
+    webhook_callers: str = Field(
+        default="",
+        description="names (CN) of the client certificates with which API servers call webhooks, "
+        "separated by commas; empty, whoever reaches the port is answered",
+    )
+
     @model_validator(mode="after")
     def _watches_prove_in_time(self) -> Self:
         """Rule 6.3: in a quiet cluster only the end of a watch proves what is known."""
@@ -204,6 +210,7 @@ class Process:
                 metrics=metrics,
                 package_version=version,
                 admission=webhooks.routes(),
+                webhook_callers=_names(settings.webhook_callers),
             )
         )
 
@@ -350,6 +357,10 @@ def main() -> None:
             runner.run(serve(settings))
     except* (BadSettings, CertificateError, CredentialsError, OSError) as errors:
         sys.exit("\n".join(f"{PROGRAM}: {error}" for error in errors.exceptions))
+
+
+def _names(listed: str) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, listed.split(","))))
 
 
 def _source(settings: ApiServerSettings) -> Source:

@@ -8,7 +8,7 @@ webhooks leave this way early: kube-apiserver makes them as nobody.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ import structlog
 from aiohttp import web
 
 from apiserver import discovery, health, openapi
-from apiserver.authentication import Authenticator, authentication
+from apiserver.authentication import Authenticator, authentication, peer_of
 from apiserver.authorization import INFO, Authorizer, authorization
 from apiserver.flow import Lifecycle, closing, deadline, readiness
 from apiserver.listener import Protocol
@@ -60,6 +60,7 @@ class Services:
     metrics: Metrics
     package_version: str
     admission: Sequence[web.RouteDef] = ()
+    webhook_callers: Collection[str] = ()
 
 
 def make_app(services: Services) -> web.Application:
@@ -70,7 +71,7 @@ def make_app(services: Services) -> web.Application:
             connections,
             closing(services.lifecycle),
             errors,
-            webhooks,
+            webhooks(services.authenticator, services.webhook_callers),
             describe,
             readiness(services.trust),
             deadline(),
@@ -89,22 +90,36 @@ def make_app(services: Services) -> web.Application:
     return app
 
 
-@web.middleware
-async def webhooks(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer calls of webhooks apart from all others.
+def webhooks(
+    authenticator: Authenticator, callers: Collection[str]
+) -> Callable[..., Awaitable[web.StreamResponse]]:
+    """The middleware: answers calls of webhooks apart from all others.
 
-    They come without a certificate, so nobody is asked for and no header says who calls. None is
-    told to come back later: the API server would, with the user waiting, until its own timeout.
+    Unless told otherwise API servers make them without a certificate, so nobody is asked for; and
+    no header ever says who calls. None is told to come back later: the API server would, with the
+    user waiting, until its own timeout.
+
+    Args:
+        authenticator: knows certificates.
+        callers: the names of certificates that may call; anybody where there are none.
     """
-    found = request.match_info.route.resource
-    # The route itself, not the path: whatever is spelt oddly or does not exist is no webhook.
-    if found is None or not found.canonical.startswith(WEBHOOK_PREFIX):
-        return await handler(request)
-    try:
-        return await request.match_info.handler(request)
-    except ApiError as error:
-        error.retry_after = None
-        raise
+
+    @web.middleware
+    async def call(request: web.Request, handler: Handler) -> web.StreamResponse:
+        found = request.match_info.route.resource
+        # The route itself, not the path: whatever is spelt oddly or does not exist is no webhook.
+        if found is None or not found.canonical.startswith(WEBHOOK_PREFIX):
+            return await handler(request)
+        if callers and (name := authenticator.proven_name(peer_of(request))) not in callers:
+            log.warning("caller of a webhook is not believed", name=name)
+            raise Unauthorized
+        try:
+            return await request.match_info.handler(request)
+        except ApiError as error:
+            error.retry_after = None
+            raise
+
+    return call
 
 
 @web.middleware

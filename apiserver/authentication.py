@@ -137,6 +137,16 @@ class Authenticator:
             raise Unauthorized
         return ANONYMOUS
 
+    def proven_name(self, peer: Peer | None) -> str:
+        """The common name of a certificate that an authority of the cluster stands for, else ""."""
+        if peer is None:
+            return ""
+        now = self._wall()
+        standing = self._standing(peer, self._trust.current, now)
+        if _holds(standing.client_until, now) or _holds(standing.proxy_until, now):
+            return _read(peer.certificate)[0].common_name
+        return ""
+
     def _by_certificate(self, peer: Peer, headers: Headers, doubts: list[str]) -> User | None:
         trust = self._trust.current
         now = self._wall()

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import aiohttp
 import orjson
+from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -238,6 +239,8 @@ class Served:
         self.become_unavailable_after: int | None = None
         """After so many looks options cannot be served."""
         self.limit = WatchLimit()
+        self.admission: Sequence[web.RouteDef] = ()
+        self.webhook_callers: set[str] = set()
         self.headers_seconds = HEADERS_SECONDS
         self.write_seconds = WRITE_SECONDS
         self.connections = Connections()
@@ -295,6 +298,8 @@ class Served:
                     ],
                 },
                 metrics=self.metrics,
+                admission=self.admission,
+                webhook_callers=self.webhook_callers,
                 package_version="0.1.0",
             )
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from admission.routes import ASIDE_FROM_BYTES, DEADLINE_SECONDS, LIMITS
 from apiserver.__main__ import ApiServerSettings
 from apiserver.flow import WATCHES_PER_USER_MAX
 from apiserver.listener import (
@@ -102,6 +103,10 @@ def test_the_limits_and_the_load_that_operators_read_of_are_those_of_the_code() 
     assert f"{CONNECTIONS_MAX} connections of one replica" in text
     assert f"from {CONNECTIONS_EVER_MAX} on it is closed unanswered" in text
     assert f"{WRITE_SECONDS:.0f} seconds without reading" in text
+    assert f"{LIMITS.at_once} reviews of webhooks at once" in text
+    assert f"{LIMITS.large_at_once} of those larger than {ASIDE_FROM_BYTES // 1024} KiB" in text
+    assert f"{DEADLINE_SECONDS:.0f} seconds at most, then the call fails" in text
+    assert f"{LIMITS.body_seconds:.0f} seconds to arrive" in text
     (memory,) = re.findall(r"memory: (\d+Mi) #", deployment)
     assert f"{memory} of memory" in text
     followed = len(CLUSTER) + 2  # and the ConfigMaps of the settings and of the authorities
