@@ -12,6 +12,7 @@ from tests.cluster.session import Cluster
 from tests.kubevirt import words as w
 
 TOKEN_SECONDS: Final = 24 * 3600
+RBAC: Final = "rbac.authorization.k8s.io"
 
 _ALL: Final = ["get", "list", "watch", "create", "update", "patch", "delete"]
 _READ: Final = ["get", "list", "watch"]
@@ -62,10 +63,9 @@ async def install(cluster: Cluster, namespace: str) -> None:
         except Refused as refused:
             if refused.code != 409:
                 raise
-    rbac = "rbac.authorization.k8s.io"
     for account, rules in RULES.items():
         who = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
-        role = {"apiGroup": rbac, "kind": "ClusterRole", "name": account}
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": account}
         for obj in (
             {
                 "apiVersion": "v1",
@@ -73,13 +73,13 @@ async def install(cluster: Cluster, namespace: str) -> None:
                 "metadata": {"name": account, "namespace": namespace},
             },
             {
-                "apiVersion": f"{rbac}/v1",
+                "apiVersion": f"{RBAC}/v1",
                 "kind": "ClusterRole",
                 "metadata": {"name": account},
                 "rules": list(rules),
             },
             {
-                "apiVersion": f"{rbac}/v1",
+                "apiVersion": f"{RBAC}/v1",
                 "kind": "ClusterRoleBinding",
                 "metadata": {"name": f"{account}-{namespace}"},
                 "roleRef": role,
@@ -87,11 +87,16 @@ async def install(cluster: Cluster, namespace: str) -> None:
             },
         ):
             await admin.apply(obj, manager="kubevirt")
+    await extend_roles(cluster)
+
+
+async def extend_roles(cluster: Cluster) -> None:
+    """Let Kubernetes' roles for people hold KubeVirt's kinds, as KubeVirt does."""
     for name, rules in PEOPLE.items():
-        labels = {f"{rbac}/aggregate-to-{name}": "true"}
-        await admin.apply(
+        labels = {f"{RBAC}/aggregate-to-{name}": "true"}
+        await cluster.admin.apply(
             {
-                "apiVersion": f"{rbac}/v1",
+                "apiVersion": f"{RBAC}/v1",
                 "kind": "ClusterRole",
                 "metadata": {"name": f"{w.GROUP}:{name}", "labels": labels},
                 "rules": list(rules),
