@@ -84,7 +84,9 @@ def secret(value: Secret) -> Field:
     return {
         "apiVersion": "meta.k8s.io/v1",
         "kind": "PartialObjectMetadata",
-        "metadata": metadata(value.name, value.namespace, labels={v.LABEL_MANAGED_BY: v.MANAGER}),
+        "metadata": metadata(
+            value.name, value.namespace, labels={v.LABEL_MANAGED_BY: v.MANAGED_BY}
+        ),
     }
 
 

@@ -78,6 +78,8 @@ STARTED = (
     Step("machines.yaml", "three VMs: KubeVirt starts them, and their pods wait at our gate"),
 )
 PLACED = (
+    Step("system.yaml", "what the binder does: its term of office", by=BINDER),
+    Step("system.yaml", "", mode="status", by=BINDER),
     Step("claims-of-vms.yaml", "what the binder does: a claim for a class entry", by=BINDER),
     Step("claims-bound.yaml", "where claims are", mode="status", by=BINDER),
 )

@@ -288,7 +288,7 @@ async def test_the_binder_writes_what_is_its_own_and_that_is_all(cluster: Cluste
         ("kubevirt.io", "virtualmachineinstances/finalizers"): ("update",),
         ("", "pods"): (*READ, "patch", "delete"),
         ("", "events"): ("create", "patch"),
-        ("", "secrets"): ("get", "create", "patch", "delete"),
+        ("", "secrets"): (*READ, "create", "patch", "delete"),
         ("cozystack.io", "workloads"): (*READ, "create", "patch", "delete"),
     }
     reads = {

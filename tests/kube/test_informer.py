@@ -136,7 +136,7 @@ async def test_of_secrets_only_the_names_of_ours_are_ever_sent_to_us(
         sent.append(raw)
         return secrets.decode(raw, note)
 
-    ours = {v.LABEL_MANAGED_BY: v.MANAGER}
+    ours = {v.LABEL_MANAGED_BY: v.MANAGED_BY}
     await cluster.admin.create(secret("listed", namespace, ours))
     await cluster.admin.create(secret("somebody-elses", namespace, {}))
     source = dataclasses.replace(secrets, decode=noted)

@@ -45,6 +45,7 @@ FILES = (
     MADE / "launchers.yaml",
     MADE / "instances-running.yaml",
     OBJECTS / "claims-of-vms.yaml",
+    OBJECTS / "system.yaml",
     OBJECTS / "claims-bound.yaml",
     OBJECTS / "pods.yaml",
     OBJECTS / "budgets.yaml",
