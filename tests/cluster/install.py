@@ -123,6 +123,14 @@ class Catalog:
             for kind, names in WEBHOOKS.items()
         ]
 
+    async def apply_policies(self, components: Sequence[str] = ()) -> None:
+        """Step three as well: what was admitted stays as it was, some moments later.
+
+        From then on nobody writes the status of a claim while there is no GPUSystem.
+        """
+        components = [f"components/{name}" for name in components]
+        await self._apply(self._kustomization("policies", ["policies"], components))
+
     async def enforce(self) -> None:
         """Apply admission, and wait until each webhook is called."""
         await self.apply_admission()
