@@ -6,12 +6,14 @@ before anything is judged: it holds two classes of one device, and claims beyond
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
+from shared import vocabulary as words
 from tests.admission.counting import Reviews
+from tests.admission.launching import Launching, permitted_class
 from tests.admission.people import make_person
 from tests.admission.world import World, make_world
 from tests.catalog.kubevirt import apply_kinds
@@ -76,3 +78,23 @@ async def acme(world: World, cluster: Cluster) -> Tenant:
 async def reviews(enforced: Catalog) -> Reviews:
     """How many reviews our server answered."""
     return await Reviews.of(enforced)
+
+
+@pytest.fixture(scope="module")
+def home() -> str:
+    """KubeVirt's namespace."""
+    return words.KUBEVIRT_NAMESPACE
+
+
+@pytest.fixture
+async def launching(
+    enforced: Catalog, home: str, unique: Callable[[str], str]
+) -> AsyncIterator[Launching]:
+    """A tenant with a class of the test's own."""
+    cluster, namespace = enforced.plane.cluster, unique("tenant-launching")
+    await cluster.create_namespace(namespace)
+    person = await make_person(cluster, namespace)
+    async with permitted_class(cluster, home, unique) as (name, resource):
+        yield Launching(
+            cluster, namespace, resource, unique, tenant=person, class_name=name, home=home
+        )

@@ -6,7 +6,7 @@ like is written by hand, from what was observed (docs/kubevirt.md) and from our 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,11 +15,9 @@ from tests.admission.launching import (
     TOLERATION,
     Launching,
     at_home,
-    permitted_class,
     settled,
     shown,
 )
-from tests.admission.people import make_person
 from tests.admission.world import World
 from tests.catalog.objects import claim
 from tests.cluster.api import Object
@@ -55,20 +53,6 @@ async def home(
     namespace: str = request.param
     async with at_home(cluster, namespace):
         yield namespace
-
-
-@pytest.fixture
-async def launching(
-    enforced: Catalog, home: str, unique: Callable[[str], str]
-) -> AsyncIterator[Launching]:
-    """A tenant with a class of the test's own."""
-    cluster, namespace = enforced.plane.cluster, unique("tenant-launching")
-    await cluster.create_namespace(namespace)
-    person = await make_person(cluster, namespace)
-    async with permitted_class(cluster, home, unique) as (name, resource):
-        yield Launching(
-            cluster, namespace, resource, unique, tenant=person, class_name=name, home=home
-        )
 
 
 def expected(launching: Launching, vmi: Object, units: int, **other: object) -> Object:

@@ -8,6 +8,7 @@ ours work as soon as they are there.
 from __future__ import annotations
 
 import contextlib
+import io
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -95,8 +96,9 @@ class Api:
         data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
         sent = {"Content-Type": "application/json"} if data is not None else {}
         sent |= headers or {}
+        whole = None if data is None else io.BytesIO(data)  # bytes that are large block the loop
         async with self.session.request(
-            method, self.server + path, data=data, headers=sent, params=query
+            method, self.server + path, data=whole, headers=sent, params=query
         ) as answer:
             return Reply(answer.status, answer.headers, await answer.read())
 
