@@ -1,0 +1,409 @@
+"""Each invariant is seen broken by a history made by hand, and by none where all is well.
+
+Every case says what happens in a small cluster: node `n1` with four units of class `a100`, `n2`
+with two, and a VM of tenant `tenant-a` that asks for two. Taken out, an invariant finds nothing in
+its case, and no other finds anything there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from shared import vocabulary as v
+from tests.simulation import things
+from tests.simulation.judge import INVARIANTS, SKIP_SECONDS, VIEW_SECONDS, judged
+from tests.simulation.kinds import kind_named
+from tests.simulation.policies import ADMIN, BINDER, KUBEVIRT
+from tests.simulation.store import Change, Store
+
+Raw = dict[str, Any]
+
+A, B = f"{BINDER}#a", f"{BINDER}#b"
+HOME = "tenant-a"
+LONG = VIEW_SECONDS + 1
+
+
+@dataclass
+class Tale:
+    """A history as it is told. Whatever is written is taken: no API server is in the way."""
+
+    now: float = 0.0
+    changes: list[Change] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.store = Store(lambda: self.now, [self.changes.append])
+        self._uids = 0
+
+    def put(self, obj: Raw, who: str = ADMIN) -> Raw:
+        """An object is stored."""
+        kind = kind_named(_resource(obj))
+        metadata = dict(obj["metadata"])
+        if "uid" not in metadata:
+            self._uids += 1
+            metadata["uid"] = f"uid-{self._uids}"
+        key = (metadata.get("namespace", ""), metadata["name"])
+        return self.store.put(kind, key, {**obj, "metadata": metadata}, who)
+
+    def drop(self, obj: Raw, who: str = ADMIN) -> None:
+        """An object goes."""
+        metadata = obj["metadata"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        self.store.remove(kind_named(_resource(obj)), key, obj, who)
+
+    def wait(self, seconds: float = LONG) -> None:
+        """Time passes."""
+        self.now += seconds
+
+
+def _resource(obj: Raw) -> str:
+    return {
+        "Node": "nodes",
+        "Pod": "pods",
+        "Namespace": "namespaces",
+        "ConfigMap": "configmaps",
+        "Event": "events",
+        "Secret": "secrets",
+        "ResourceQuota": "resourcequotas",
+        "GPUClaim": "gpuclaims",
+        "GPUClass": "gpuclasses",
+        "GPUSystem": "gpusystems",
+        "VirtualMachineInstance": "virtualmachineinstances",
+    }[obj["kind"]]
+
+
+@dataclass
+class Cluster(Tale):
+    """The small cluster, with a VM that waits at its gate for a while."""
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.put(things.system(1), A)
+        self.n1 = self.put(things.node("n1", a100=4))
+        self.n2 = self.put(things.node("n2", a100=2))
+        self.put(things.namespace(HOME))
+        self.vmi = self.vmi_of("vm", 2)
+        self.pod = self.put(things.launcher(self.vmi, "launcher", a100=2), KUBEVIRT)
+        self.claim = self.put(things.template_claim(self.vmi, "template", "a100", 2), A)
+        self.wait()
+
+    def vmi_of(self, name: str, units: int) -> Raw:
+        """A VM that asks for units of the class."""
+        recorded = things.record([{"className": "a100", "count": units}], [])
+        return self.put(things.vmi(HOME, name, f"uid-of-{name}", recorded), KUBEVIRT)
+
+    def order(self, name: str, units: int) -> Raw:
+        """A claim of the tenant's own."""
+        return self.put(things.claim(HOME, name, "a100", units))
+
+    def book(self, claim: Raw, node: str = "n1", who: str = A, term: int = 1) -> Raw:
+        """A claim is bound."""
+        return self.put(things.booked(claim, node, term), who)
+
+    def start(self) -> Raw:
+        """The VM is placed and runs, all as it should be."""
+        self.claim = self.book(self.claim)
+        pod = self.put(things.pinned(self.pod, "n1"), A)
+        running = {**pod, "spec": {**pod["spec"], "nodeName": "n1"}, "status": {"phase": "Running"}}
+        self.pod = self.put(running, KUBEVIRT)
+        return self.pod
+
+
+def overbooks(c: Cluster) -> None:
+    c.book(c.claim, "n2")
+    c.book(c.order("other", 1), "n2")
+
+
+def books_what_a_stranger_holds(c: Cluster) -> None:
+    stranger = things.launcher(c.vmi, "stranger", a100=1)
+    del stranger["metadata"]["annotations"]
+    c.put({**stranger, "spec": {**stranger["spec"], "nodeName": "n2"}})
+    c.wait()
+    c.book(c.claim, "n2")
+
+
+def books_what_was_freed_before_its_pod_went(c: Cluster) -> None:
+    pod = c.start()
+    c.put({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "t"}}, KUBEVIRT)
+    c.drop(c.vmi, KUBEVIRT)
+    c.drop(c.claim, ADMIN)
+    c.wait()
+    c.book(c.order("other", 3))
+
+
+def pins_without_booking(c: Cluster) -> None:
+    c.put(things.pinned(c.pod, "n1"), A)
+
+
+def pins_before_the_booking(c: Cluster) -> None:
+    c.put(things.pinned(c.pod, "n1"), A)
+    c.book(c.claim)
+
+
+def ungates_without_pin(c: Cluster) -> None:
+    c.book(c.claim)
+    c.put({**c.pod, "spec": {**c.pod["spec"], "schedulingGates": []}}, A)
+
+
+def pins_one_of_two_terms(c: Cluster) -> None:
+    c.book(c.claim)
+    pod = things.pinned(c.pod, "n1", "n1")
+    terms = pod["spec"]["affinity"]["nodeAffinity"]
+    terms["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][1] = {
+        "matchExpressions": [{"key": "zone", "operator": "Exists"}]
+    }
+    c.put(pod, A)
+
+
+def pins_elsewhere(c: Cluster) -> None:
+    c.book(c.claim)
+    c.put(things.pinned(c.pod, "n2"), A)
+
+
+def splits_a_set(c: Cluster) -> None:
+    other = c.order("order", 1)
+    attached = {"kind": v.KIND_VMI, "name": "vm", "uid": c.vmi["metadata"]["uid"]}
+    c.put(things.booked(other, "n2", attachedTo=attached), A)
+    c.start()
+
+
+def books_in_an_old_term(c: Cluster) -> None:
+    c.put(things.system(2), B)
+    c.book(c.claim)
+
+
+def shares_a_term(c: Cluster) -> None:
+    c.book(c.claim)
+    c.book(c.order("other", 1), who=B)
+
+
+def lowers_the_term(c: Cluster) -> None:
+    c.put(things.system(0), B)
+
+
+def lets_a_tenant_place(c: Cluster) -> None:
+    c.book(c.claim, who=ADMIN)
+
+
+def removes_a_foreign_gate(c: Cluster) -> None:
+    gates = (v.GATE, "x.io/other")
+    c.pod = c.put(
+        {**c.pod, "spec": {**c.pod["spec"], "schedulingGates": [{"name": g} for g in gates]}}
+    )
+    c.start()
+
+
+def pins_twice(c: Cluster) -> None:
+    c.put(things.pinned(c.pod, "n1", gates=(v.GATE,)), A)
+    pod = things.pinned(c.pod, "n1", gates=(v.GATE,))
+    required = pod["spec"]["affinity"]["nodeAffinity"]
+    fields = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]
+    fields["matchFields"] = [*fields["matchFields"], *fields["matchFields"]]
+    c.put(pod, A)
+
+
+def changes_a_selector(c: Cluster) -> None:
+    c.put({**c.pod, "spec": {**c.pod["spec"], "nodeSelector": {"a": "b"}}}, A)
+
+
+def exceeds_a_budget(c: Cluster) -> None:
+    c.put(things.quota(HOME, a100=2))
+    c.wait()
+    c.book(c.claim)
+    c.book(c.order("other", 1))
+
+
+def forgets_what_is_lost(c: Cluster) -> None:
+    c.put(things.quota(HOME, a100=2))
+    c.wait()
+    lost = {"conditions": [{"type": "Bound", "status": "False", "reason": "NodeLost"}]}
+    c.put({**c.claim, "status": lost}, A)
+    c.book(c.order("other", 1))
+
+
+def places_while_off(c: Cluster) -> None:
+    c.put(things.settings(enabled="false"))
+    c.wait()
+    c.book(c.claim)
+
+
+def tries_a_node_again(c: Cluster) -> None:
+    pod = c.start()
+    c.put({**pod, "status": {"phase": "Failed", "reason": "OutOfnvidia.com/A100"}}, KUBEVIRT)
+    c.wait()
+    again = c.put(things.launcher(c.vmi, "again", a100=2), KUBEVIRT)
+    c.put(things.pinned(again, "n1"), A)
+
+
+def writes_a_vmi(c: Cluster) -> None:
+    c.put({**c.vmi, "status": {"phase": "Failed"}}, A)
+
+
+def writes_a_spec(c: Cluster) -> None:
+    c.put({**c.claim, "spec": {**c.claim["spec"], "count": 1}}, A)
+
+
+def makes_an_order(c: Cluster) -> None:
+    c.put(things.claim(HOME, "order", "a100"), A)
+
+
+def writes_settings(c: Cluster) -> None:
+    c.put(things.settings(enabled="true"), A)
+
+
+def deletes_a_gated_pod(c: Cluster) -> None:
+    c.drop(c.pod, A)
+
+
+def deletes_a_running_pod(c: Cluster) -> None:
+    pod = c.start()
+    c.wait()
+    c.drop(pod, A)
+
+
+def lets_go_too_early(c: Cluster) -> None:
+    c.start()
+    c.drop(c.claim, A)
+
+
+def unbinds_under_a_pod(c: Cluster) -> None:
+    c.start()
+    c.put({**c.claim, "status": {"epoch": 1}}, A)
+
+
+def repeats_itself(c: Cluster) -> None:
+    for number in range(2):
+        c.put(things.event(c.vmi, "NoCapacity", "none free", f"e{number}"), A)
+
+
+BROKEN: dict[Callable[[Cluster], None], str] = {
+    overbooks: "no_unit_is_booked_twice",
+    books_what_a_stranger_holds: "no_unit_is_booked_twice",
+    books_what_was_freed_before_its_pod_went: "no_unit_is_booked_twice",
+    pins_without_booking: "a_launcher_starts_where_its_claims_are",
+    pins_before_the_booking: "a_launcher_starts_where_its_claims_are",
+    ungates_without_pin: "a_launcher_starts_where_its_claims_are",
+    pins_one_of_two_terms: "a_launcher_starts_where_its_claims_are",
+    pins_elsewhere: "a_launcher_starts_where_its_claims_are",
+    splits_a_set: "a_set_is_whole_when_it_starts",
+    books_in_an_old_term: "a_booking_is_of_the_present_term",
+    shares_a_term: "a_booking_is_of_the_present_term",
+    lowers_the_term: "a_term_only_grows",
+    lets_a_tenant_place: "only_the_binder_places",
+    removes_a_foreign_gate: "only_its_own_gate_and_pin",
+    pins_twice: "only_its_own_gate_and_pin",
+    changes_a_selector: "only_its_own_gate_and_pin",
+    exceeds_a_budget: "budgets_hold",
+    forgets_what_is_lost: "budgets_hold",
+    places_while_off: "nothing_is_placed_while_off",
+    tries_a_node_again: "a_node_that_refused_is_skipped",
+    writes_a_vmi: "others_are_left_alone",
+    writes_a_spec: "others_are_left_alone",
+    makes_an_order: "others_are_left_alone",
+    writes_settings: "others_are_left_alone",
+    deletes_a_gated_pod: "no_launcher_is_taken_away_without_need",
+    deletes_a_running_pod: "no_launcher_is_taken_away_without_need",
+    lets_go_too_early: "units_are_kept_while_a_pod_holds_them",
+    unbinds_under_a_pod: "units_are_kept_while_a_pod_holds_them",
+    repeats_itself: "a_reason_is_told_once",
+}
+
+
+@pytest.mark.parametrize("happens", BROKEN, ids=lambda each: each.__name__)
+def test_what_may_not_be_is_found_by_its_invariant_alone(
+    happens: Callable[[Cluster], None],
+) -> None:
+    cluster = Cluster()
+    happens(cluster)
+    found = judged(cluster.changes)
+    assert {each.invariant for each in found} == {BROKEN[happens]}, "\n".join(map(str, found))
+    others = [each for each in INVARIANTS if each.__name__ != BROKEN[happens]]
+    assert judged(cluster.changes, others) == []
+
+
+def test_every_invariant_was_seen_broken() -> None:
+    assert {each.__name__ for each in INVARIANTS} == set(BROKEN.values())
+
+
+def starts(c: Cluster) -> None:
+    c.start()
+
+
+def keeps_a_foreign_gate(c: Cluster) -> None:
+    gates = (v.GATE, "x.io/other")
+    spec = {**c.pod["spec"], "schedulingGates": [{"name": gate} for gate in gates]}
+    c.pod = c.put({**c.pod, "spec": spec})
+    c.book(c.claim)
+    c.put(things.pinned(c.pod, "n1", gates=("x.io/other",)), A)
+
+
+def could_not_know_of_a_stranger(c: Cluster) -> None:
+    books_stranger = things.launcher(c.vmi, "stranger", a100=1)
+    del books_stranger["metadata"]["annotations"]
+    c.put({**books_stranger, "spec": {**books_stranger["spec"], "nodeName": "n2"}})
+    c.book(c.claim, "n2")
+
+
+def books_where_a_launcher_runs(c: Cluster) -> None:
+    c.book(c.order("other", 3), "n1")
+    c.wait()
+    c.put({**c.pod, "spec": {**c.pod["spec"], "nodeName": "n1", "schedulingGates": []}}, ADMIN)
+    c.wait()
+    c.book(c.claim, "n1")
+
+
+def lets_go_after_the_pod(c: Cluster) -> None:
+    pod = c.start()
+    c.drop(pod, KUBEVIRT)
+    c.drop(c.claim, A)
+
+
+def asks_a_node_again_after_its_time(c: Cluster) -> None:
+    tries_after = c.start()
+    status = {"phase": "Failed", "reason": "OutOfnvidia.com/A100"}
+    c.put({**tries_after, "status": status}, KUBEVIRT)
+    c.wait(SKIP_SECONDS)
+    again = c.put(things.launcher(c.vmi, "again", a100=2), KUBEVIRT)
+    c.put(things.pinned(again, "n1"), A)
+
+
+def asks_a_node_again_that_changed(c: Cluster) -> None:
+    pod = c.start()
+    c.put({**pod, "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError"}}, KUBEVIRT)
+    c.put(things.node("n1", a100=3))
+    c.wait()
+    again = c.put(things.launcher(c.vmi, "again", a100=2), KUBEVIRT)
+    c.put(things.pinned(again, "n1"), A)
+
+
+def moves_within_its_budget(c: Cluster) -> None:
+    c.put(things.quota(HOME, a100=2))
+    c.wait()
+    c.claim = c.book(c.claim)
+    c.put(things.quota(HOME, a100=1))
+    c.wait()
+    c.book(c.claim, "n2")
+
+
+FINE: tuple[Callable[[Cluster], None], ...] = (
+    starts,
+    keeps_a_foreign_gate,
+    could_not_know_of_a_stranger,
+    books_where_a_launcher_runs,
+    lets_go_after_the_pod,
+    asks_a_node_again_after_its_time,
+    asks_a_node_again_that_changed,
+    moves_within_its_budget,
+)
+
+
+@pytest.mark.parametrize("happens", FINE, ids=lambda each: each.__name__)
+def test_what_may_be_is_not_held_against_a_binder(happens: Callable[[Cluster], None]) -> None:
+    cluster = Cluster()
+    happens(cluster)
+    assert judged(cluster.changes) == []
