@@ -6,11 +6,14 @@ import contextlib
 import copy
 from collections.abc import AsyncIterator, Callable, Iterable
 
+from shared import vocabulary as words
+from tests.catalog.objects import claim, gpu_class
 from tests.cluster.api import Object
+from tests.cluster.install import WEBHOOKS
 from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
-from tests.policies.attempts import Attempt
-from tests.policies.scene import Scene
+from tests.policies.attempts import DRY, Attempt
+from tests.policies.scene import NAMESPACE, ONE, Scene, vmi
 
 POLICY = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
 
@@ -32,6 +35,26 @@ async def until_let_in(cluster: Cluster, scene: Scene, attempt: Attempt) -> None
         return not await attempt.refusal(cluster, scene)
 
     await wait_until(let_in, f"{attempt.policy} lets in: {attempt.named}")
+
+
+async def remove_webhooks(cluster: Cluster, scene: Scene) -> None:
+    """Delete the webhooks, and wait until nobody is asked any more, by whom no policy stops."""
+    admin = cluster.admin
+    for kind in WEBHOOKS:
+        await admin.delete(f"admissionregistration.k8s.io/v1/{kind}", words.GROUP)
+    asked = (
+        scene.launcher(),
+        vmi("asked", {words.ANNOTATION_CLASSES: ONE}),
+        claim(NAMESPACE, "asked", "guarded", 1),
+        gpu_class("asked", "nvidia.com/ASKED"),
+    )
+    for made in asked:
+        path = await admin.path(f"{made['apiVersion']}/{made['kind']}", NAMESPACE)
+
+        async def let_in(path: str = path, made: Object = made) -> bool:
+            return (await admin.request("POST", path, made, query=DRY)).status == 201
+
+        await wait_until(let_in, f"no webhook is called for a {made['kind']}")
 
 
 @contextlib.asynccontextmanager

@@ -61,17 +61,22 @@ async def introduce(cluster: Cluster, namespace: str) -> None:
             "rules": rules,
         }
     )
-    await _bind(cluster, "guarded", "edit", (TENANT,), namespace)
+    await let_edit(cluster, namespace)
     await _bind(cluster, "policies-tests:almighty", "cluster-admin", ALMIGHTY)
     for user, kind, verb in (
-        (TENANT, "virtualmachineinstances", "patch"),
-        (TENANT, "pods", "patch"),
         *((user, "namespaces", "patch") for user in ALMIGHTY),
         (KUBEVIRT, "pods", "create"),
         (virt_controller(UPSTREAM), "pods", "create"),
         (BINDER, "pods", "patch"),
     ):
         await _until_may(cluster.api(user), user, kind, verb, namespace)
+
+
+async def let_edit(cluster: Cluster, namespace: str) -> None:
+    """Give the tenant the role `edit` in a namespace, and wait until it holds."""
+    await _bind(cluster, "guarded", "edit", (TENANT,), namespace)
+    for resource in ("pods", "virtualmachineinstances"):
+        await _until_may(cluster.api(TENANT), TENANT, resource, "patch", namespace)
 
 
 async def _bind(

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared import vocabulary as words
-from tests.cluster.install import WEBHOOKS, Catalog
+from tests.cluster.install import Catalog
 from tests.cluster.session import Cluster
-from tests.cluster.waiting import wait_until
 from tests.policies import attacks, lawful, raw_names
 from tests.policies.attempts import Attack, Attempt, Lawful
+from tests.policies.force import remove_webhooks
 from tests.policies.scene import Scene
 
 ATTACKS = (*attacks.ATTACKS, *raw_names.ATTACKS)
@@ -55,14 +55,7 @@ async def down(catalog: Catalog, scene: Scene) -> AsyncIterator[Cluster]:
     cluster = catalog.plane.cluster
     await catalog.enforce()
     yield cluster
-    for kind in WEBHOOKS:
-        await cluster.admin.delete(f"admissionregistration.k8s.io/v1/{kind}", words.GROUP)
-    for attempt in LAWFUL:
-
-        async def let_in(attempt: Attempt = attempt) -> bool:
-            return not await answered(cluster, scene, attempt)
-
-        await wait_until(let_in, f"without webhooks it is let in: {attempt.named}")
+    await remove_webhooks(cluster, scene)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.catalog.objects import CLAIM, claim
 from tests.cluster.api import Object
 from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
-from tests.policies.people import BINDER, KUBEVIRT, MIGHTY, TENANT
+from tests.policies.people import BINDER, HELM, KUBEVIRT, MIGHTY, TENANT
 from tests.policies.scene import (
     NAMESPACE,
     OURS,
@@ -27,6 +27,7 @@ from tests.policies.scene import (
     vmi,
     workload,
 )
+from tests.policies.system import no_system
 
 Unique = Callable[[str], str]
 REPLICA_SET = "apps/v1/ReplicaSet"
@@ -88,7 +89,7 @@ async def test_a_namespace_with_one_of_each_can_be_deleted(
         thing["metadata"] |= {"namespace": name, **metadata}
         return thing
 
-    order = await admin.create(here(claim(name, "order", "guarded", 1)))
+    await admin.create(here(claim(name, "order", "guarded", 1)))
     held = {"finalizers": [words.FINALIZER_CLAIM]}
     marked = {"labels": {words.LABEL_TEMPLATE: "true"}}
     await binder.create(here(claim(name, "template", "guarded", 1), **held, **marked))
@@ -101,7 +102,6 @@ async def test_a_namespace_with_one_of_each_can_be_deleted(
     launcher = here(scene.launcher("launcher"), ownerReferences=[theirs])
     launcher["metadata"]["annotations"][words.ANNOTATION_LAUNCHER] = uid
     await cluster.api(KUBEVIRT).create(launcher)
-    assert order["metadata"]["uid"]
 
     await cluster.api(MIGHTY).delete("v1/Namespace", name)
 
@@ -120,12 +120,15 @@ async def test_a_namespace_ends_also_without_a_system(
     cluster: Cluster, scene: Scene, unique: Unique
 ) -> None:
     """Nobody has to write the status of a claim for it to go."""
-    del scene
     name = unique("tenant-ending")
     await cluster.create_namespace(name)
-    await cluster.admin.create(claim(name, "order", "guarded", 1))
-    await cluster.api(MIGHTY).delete("v1/Namespace", name)
-    await until_gone(cluster, "v1/Namespace", name)
+    held = claim(name, "order", "guarded", 1)
+    held["metadata"]["finalizers"] = [words.FINALIZER_CLAIM]
+    await cluster.admin.create(held)
+    async with no_system(cluster, scene):
+        await cluster.api(MIGHTY).delete("v1/Namespace", name)
+        await cluster.api(HELM).patch(CLAIM, "order", {"metadata": {"finalizers": None}}, name)
+        await until_gone(cluster, "v1/Namespace", name)
 
 
 @pytest.mark.parametrize(

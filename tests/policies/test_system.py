@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 
 import pytest
 
@@ -18,7 +17,8 @@ from tests.policies.attempts import Attempt, patches, policy_name
 from tests.policies.changes import booking
 from tests.policies.force import POLICY, changed, until_let_in, until_refused
 from tests.policies.people import BINDER
-from tests.policies.scene import EPOCH, GPU, NAMESPACE, SYSTEM, Scene
+from tests.policies.scene import EPOCH, NAMESPACE, SYSTEM, Scene
+from tests.policies.system import make_system, no_system
 
 ATTACKS = (*attacks.ATTACKS, *raw_names.ATTACKS)
 LAWFUL = (*lawful.LAWFUL, *lawful.PASSES, *raw_names.LAWFUL)
@@ -35,27 +35,6 @@ def the(thing: str, named: str) -> Attempt:
     """One by its name."""
     (found,) = [each for each in (*ATTACKS, *LAWFUL) if (each.thing, each.named) == (thing, named)]
     return found
-
-
-async def make_system(cluster: Cluster, status: Object) -> None:
-    """Make the GPUSystem anew."""
-    system = {"name": words.SYSTEM_NAME}
-    made = {"apiVersion": words.GROUP_VERSION, "kind": words.KIND_SYSTEM, "metadata": system}
-    if await cluster.admin.find(SYSTEM, words.SYSTEM_NAME) is None:
-        await cluster.admin.create(made)
-    patch = {"status": status}
-    await cluster.admin.patch(SYSTEM, words.SYSTEM_NAME, patch, subresource="status")
-
-
-@contextlib.asynccontextmanager
-async def no_system(cluster: Cluster, scene: Scene) -> AsyncIterator[None]:
-    """There is no GPUSystem for as long as the block runs."""
-    await cluster.admin.delete(SYSTEM, words.SYSTEM_NAME)
-    try:
-        yield
-    finally:
-        await make_system(cluster, {"epoch": EPOCH, "resourceNames": [GPU]})
-        await until_refused(cluster, scene, ATTACKS)
 
 
 async def told(cluster: Cluster, epoch: int) -> str:
