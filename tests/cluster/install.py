@@ -123,13 +123,16 @@ class Catalog:
             for kind, names in WEBHOOKS.items()
         ]
 
-    async def apply_policies(self, components: Sequence[str] = ()) -> None:
+    async def apply_policies(self, components: Sequence[str | Path] = ()) -> None:
         """Step three as well: what was admitted stays as it was, some moments later.
 
         From then on nobody writes the status of a claim while there is no GPUSystem.
+
+        Args:
+            components: names of ours, or folders of others.
         """
-        components = [f"components/{name}" for name in components]
-        await self._apply(self._kustomization("policies", ["policies"], components))
+        found = [Path("components") / each for each in components]
+        await self._apply(self._kustomization("policies", ["policies"], found))
 
     async def enforce(self) -> None:
         """Apply admission, and wait until each webhook is called."""
@@ -191,10 +194,10 @@ class Catalog:
         self,
         name: str,
         resources: Sequence[str],
-        components: Sequence[str] = (),
+        components: Sequence[str | Path] = (),
         patches: Sequence[Object] = (),
     ) -> Path:
-        """Write one that takes folders of the manifests; kustomize wants them relative."""
+        """Write one that takes folders, of the manifests or any; kustomize wants them relative."""
         folder = self.plane.at.folder / "manifests" / name
         folder.mkdir(parents=True, exist_ok=True)
         above = os.path.relpath(MANIFESTS, folder)
@@ -202,7 +205,7 @@ class Catalog:
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "resources": [f"{above}/{resource}" for resource in resources],
-            "components": [f"{above}/{component}" for component in components],
+            "components": [os.path.relpath(MANIFESTS / each, folder) for each in components],
             "patches": [{"patch": json.dumps(patch)} for patch in patches],
         }
         (folder / "kustomization.yaml").write_text(json.dumps(content, indent=2))

@@ -18,7 +18,9 @@ from tests.policies.changes import (
     entitles,
     finalized,
     foreign,
+    gated,
     labelled,
+    marked,
     unmarked,
     with_owner,
 )
@@ -35,13 +37,13 @@ from tests.policies.scene import (
     SYSTEM,
     VMI,
     WORKLOAD,
-    Scene,
     pod,
     secret,
     workload,
 )
 
 HOST: Final = "v1/Namespace"
+OLD: Final = f"{words.KUBEVIRT_GROUP}/v1alpha3/{words.KIND_VMI}"
 
 _MARK: Final = f"metadata.annotations[{words.ANNOTATION_LAUNCHER}]"
 MADE: Final = f"{_MARK} or spec.schedulingGates: only pods that KubeVirt makes"
@@ -66,17 +68,6 @@ def stands(*names: str) -> str:
     return f"{fields}: read once, when the VM starts, and never changed after that"
 
 
-def gated(scene: Scene) -> Object:
-    """A pod that waits at our gate, and is nobody's launcher."""
-    del scene
-    return pod("gated", gates=["example.com/other", words.GATE])
-
-
-def marked(scene: Scene) -> Object:
-    """A pod with a VM's uid for its mark, and nobody's launcher."""
-    return pod("marked", annotations={words.ANNOTATION_LAUNCHER: scene.vmi["metadata"]["uid"]})
-
-
 ONLY_OTHER: Final[Object] = {"spec": {"schedulingGates": [{"name": "example.com/other"}]}}
 RELEASED: Final[Object] = {"status": {"epoch": None, "nodeName": None, "boundTime": None}}
 NO_OWNERS: Final[Object] = {"metadata": {"ownerReferences": None}}
@@ -94,6 +85,13 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack("a launcher without mark", "launcher", KUBEVIRT, creates(unmarked), NOT_ITS_OWN),
     # The mark of a pod.
     Attack("a pod with a mark", "launcher", TENANT, creates(marked), MADE),
+    Attack(
+        "a mark that says nothing",
+        "launcher",
+        TENANT,
+        creates(lambda _: pod("marked", annotations={words.ANNOTATION_LAUNCHER: ""})),
+        MADE,
+    ),
     Attack("a template's pod with a mark", "launcher", REPLICAS, creates(marked), MADE),
     Attack(
         "a copied launcher", "launcher", TENANT, creates(lambda scene: scene.launcher()), MADE, 0
@@ -202,6 +200,20 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         TENANT,
         patches(VMI, "bare", annotated(classes="[]")),
         stands("classes"),
+    ),
+    Attack(
+        "by an older version",
+        "vmi",
+        TENANT,
+        patches(OLD, "vm", annotated(classes=None)),
+        stands("classes"),
+    ),
+    Attack(
+        "claims that say nothing",
+        "vmi",
+        TENANT,
+        patches(VMI, "bare", annotated(claims="")),
+        stands("claims"),
     ),
     Attack(
         "another record",

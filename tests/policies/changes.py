@@ -6,7 +6,7 @@ from typing import Final
 
 from shared import vocabulary as words
 from tests.cluster.api import Object
-from tests.policies.scene import NAMESPACE, Scene
+from tests.policies.scene import NAMESPACE, Scene, pod
 
 OTHER: Final = "11111111-1111-1111-1111-111111111111"
 
@@ -69,3 +69,14 @@ def foreign(scene: Scene) -> Object:
     made = scene.launcher()
     made["metadata"]["annotations"] |= MARKED
     return made
+
+
+def gated(scene: Scene) -> Object:
+    """A pod that waits at our gate, and is nobody's launcher."""
+    del scene
+    return pod("gated", gates=["example.com/other", words.GATE])
+
+
+def marked(scene: Scene) -> Object:
+    """A pod with a VM's uid for its mark, and nobody's launcher."""
+    return pod("marked", annotations={words.ANNOTATION_LAUNCHER: scene.vmi["metadata"]["uid"]})

@@ -26,6 +26,7 @@ MADE = frozenset(
         "a template's pod at our gate",
         "a launcher without mark",
         "a pod with a mark",
+        "a mark that says nothing",
         "a template's pod with a mark",
         "a copied launcher",
         "the same by trusted people",
