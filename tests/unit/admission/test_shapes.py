@@ -21,8 +21,8 @@ from admission.review import Allow, Decision, answer
 from shared.core.model import Claim, RecordEntry, Vmi
 from tests.unit.admission import building
 from tests.unit.admission.building import GA100, HOSTER, KUBEVIRT_USER, T4_Q, changed_by, request
+from tests.unit.admission.launchers import UID, launcher
 from tests.unit.admission.test_gpuclass_rules import gpu_class
-from tests.unit.admission.test_pod_rules import UID, launcher
 from tests.unit.scripted_api import Raw
 
 Path = tuple[str | int, ...]

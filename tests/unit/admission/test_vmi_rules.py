@@ -1,50 +1,45 @@
-"""Each rule for VMIs alone: what it refuses, in which words, and what it lets in (rule 6.1)."""
+"""The chain of rules about a VM: each with a case that it alone decides (rule 6.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from admission import vmi as rules
-from admission.inputs import Unread, View, VmiInputs, VmiNeeds
+from admission.inputs import Unread, VmiInputs, VmiNeeds
 from admission.review import Allow, Refuse
-from shared.core.budgets import Remaining
 from shared.core.model import (
     Attachment,
-    Claim,
     GpuClass,
     KubeVirt,
     Namespace,
-    Placement,
-    Vm,
 )
-from shared.core.terms import LimitingLevel
 from shared.reasons import PRECEDENCE, Reason
 from tests.unit.admission.building import (
-    A100,
-    CLASSES,
     GA100,
     HOSTER,
     L40S,
-    NIC,
     TENANT,
-    changed_by,
     entries,
     hoster,
     request,
     vmi,
 )
+from tests.unit.admission.vms import (
+    BY_SCHEDULER,
+    CLAIMS_FIELD,
+    CLASSES_FIELD,
+    CLOSING,
+    KIND,
+    ONE,
+    PLAIN,
+    RAW,
+    TRAIN,
+    claimed,
+    view,
+)
 from tests.unit.scripted_api import Raw
-
-KIND = ("kubevirt.io", "VirtualMachineInstance")
-CLASSES_FIELD = "metadata.annotations[gpu.cozystack.io/classes]"
-CLAIMS_FIELD = "metadata.annotations[gpu.cozystack.io/claims]"
-
-TRAIN = Claim("tenant-a", "train", "a100", 2, uid="claim-1")
-ONE = entries(("a100", 1))
-"""One unit of a class that everybody may have."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +51,6 @@ class Refused:
     vmi: Raw
     inputs: VmiInputs = field(default_factory=lambda: VmiInputs(HOSTER))
 
-
-def claimed(
-    *claims: Claim,
-    present: frozenset[str] = frozenset(),
-    owner: Vm | None = None,
-    rivals: Mapping[str, frozenset[str]] | None = None,
-) -> VmiInputs:
-    named = {claim.name: claim for claim in claims}
-    return VmiInputs(HOSTER, named, present, rivals or {}, owner)
-
-
-def view(remaining: int, gpu_class: GpuClass = A100, age: float = 1.0) -> View:
-    left = Remaining(remaining, LimitingLevel.SELF)
-    return View(age, gpu_class.resource_name, remaining=left)
-
-
-BY_SCHEDULER = hoster(placement=Placement.SCHEDULER)
 
 # One case for each rule of the chain, which that rule alone decides.
 ALONE: dict[str, Refused] = {
@@ -213,407 +191,6 @@ def test_no_refusal_counts_or_names_nodes(rule: str) -> None:
     assert "node" not in ALONE[rule].told
 
 
-def verdict(thing: Raw, inputs: VmiInputs) -> str:
-    """The reason of a refusal, or how many units are let in."""
-    got = rules.decide(request(thing, kind=KIND), inputs)
-    if isinstance(got, Refuse):
-        return got.reason
-    return str(len(changed_by(got, thing)["spec"]["domain"]["devices"]["gpus"]))
-
-
-def units(**cases: tuple[Raw, VmiInputs, str]) -> pytest.MarkDecorator:
-    """A table of VMIs, each with its verdict."""
-    return pytest.mark.parametrize(
-        ("thing", "inputs", "want"),
-        [pytest.param(*case, id=name.replace("_", " ")) for name, case in cases.items()],
-    )
-
-
-PLAIN = VmiInputs(HOSTER)
-
-
-@units(
-    all_the_units_there_may_be=(vmi(entries(("l40s", 1024))), PLAIN, "1024"),
-    summed_before_expanding=(vmi(entries(("l40s", 10**15), ("l40s", 1))), PLAIN, "TooManyUnits"),
-    claims_count_as_well=(
-        vmi(entries(("l40s", 1023)), '["train"]'),
-        claimed(TRAIN),
-        "TooManyUnits",
-    ),
-    claims_alone=(
-        vmi(claims='["train","big"]'),
-        claimed(TRAIN, Claim("tenant-a", "big", "l40s", 1022)),
-        "1024",
-    ),
-    thirty_two_entries=(vmi(entries(*[("l40s", 1)] * 32)), PLAIN, "32"),
-    thirty_three_entries=(vmi(entries(*[("l40s", 1)] * 33)), PLAIN, "TooManyUnits"),
-)
-def test_how_many_units_and_entries_a_vm_may_have(thing: Raw, inputs: VmiInputs, want: str) -> None:
-    assert verdict(thing, inputs) == want
-
-
-@pytest.mark.parametrize(("number", "want"), [(32, "32"), (33, "TooManyUnits")])
-def test_how_many_claims_a_vm_may_name(number: int, want: str) -> None:
-    names = [f"c{n}" for n in range(number)]
-    inputs = claimed(*(Claim("tenant-a", name, "l40s", 1) for name in names))
-    assert verdict(vmi(claims=str(names).replace("'", '"')), inputs) == want
-
-
-RAW = {"name": "g9", "deviceName": GA100}
-
-
-@units(
-    a_raw_entry=(vmi(ONE, devices={"gpus": [RAW]}), PLAIN, "MixedRequests"),
-    # A GPU by its place, whatever it is called (4.2).
-    a_raw_entry_of_any_name=(
-        vmi(ONE, devices={"gpus": [{"name": "x", "deviceName": NIC}]}),
-        PLAIN,
-        "MixedRequests",
-    ),
-    an_entry_by_device_claim=(
-        vmi(ONE, devices={"gpus": [{"name": "x", "claimName": "c", "requestName": "r"}]}),
-        PLAIN,
-        "MixedRequests",
-    ),
-    an_empty_entry=(vmi(ONE, devices={"gpus": [{}]}), PLAIN, "MixedRequests"),
-    an_entry_that_is_null=(vmi(ONE, devices={"gpus": [None]}), PLAIN, "MixedRequests"),
-    a_list_that_is_empty=(vmi(ONE, devices={"gpus": []}), PLAIN, "1"),
-    a_list_that_is_null=(vmi(ONE, devices={"gpus": None}), PLAIN, "1"),
-    no_devices=(vmi(ONE, devices={}), PLAIN, "1"),
-    another_shape=(vmi(ONE, devices={"gpus": "all"}), PLAIN, "Malformed"),
-    # FR-039 and FR-040: what stands in the table, or carries the vendor's prefix, is no GPU for it.
-    a_network_card=(
-        vmi(ONE, devices={"hostDevices": [{"name": "n", "deviceName": NIC}]}),
-        PLAIN,
-        "1",
-    ),
-    switches_and_sound=(
-        vmi(
-            ONE,
-            devices={
-                "hostDevices": [
-                    {"name": "sw0", "deviceName": "nvidia.com/NVSwitch"},
-                    {
-                        "name": "sn",
-                        "deviceName": "nvidia.com/AD102_HIGH_DEFINITION_AUDIO_CONTROLLER",
-                    },
-                ]
-            },
-        ),
-        PLAIN,
-        "1",
-    ),
-    a_mediated_device_of_the_table=(
-        vmi(ONE, devices={"hostDevices": [{"name": "m", "deviceName": "nvidia.com/GRID_T4-8Q"}]}),
-        PLAIN,
-        "MixedRequests",
-    ),
-    a_name_that_the_hoster_lists=(
-        vmi(ONE, devices={"hostDevices": [{"name": "p", "deviceName": "nvidia.com/gpu"}]}),
-        VmiInputs(hoster(listed=frozenset({"nvidia.com/gpu"}))),
-        "MixedRequests",
-    ),
-    a_name_that_he_does_not_list=(
-        vmi(ONE, devices={"hostDevices": [{"name": "p", "deviceName": "nvidia.com/gpu"}]}),
-        PLAIN,
-        "1",
-    ),
-    a_host_device_by_claim=(
-        vmi(ONE, devices={"hostDevices": [{"name": "h", "claimName": "c", "requestName": "r"}]}),
-        PLAIN,
-        "MixedRequests",
-    ),
-    requests_of_the_guest=(
-        vmi(ONE, resources={"requests": {"memory": "8Gi", GA100: "1"}}),
-        PLAIN,
-        "MixedRequests",
-    ),
-    # Kubernetes' lists replace the count of the entries, so nought would take the GPU away.
-    limits_of_nought=(vmi(ONE, resources={"limits": {GA100: "0"}}), PLAIN, "MixedRequests"),
-    other_resources=(
-        vmi(ONE, resources={"requests": {"memory": "8Gi", NIC: "1"}, "limits": {NIC: "1"}}),
-        PLAIN,
-        "1",
-    ),
-    a_device_claim_that_nothing_names=(
-        vmi(ONE, spec={"resourceClaims": [{"name": "c", "resourceClaimName": "gpu"}]}),
-        PLAIN,
-        "MixedRequests",
-    ),
-    a_device_claim_of_a_network=(
-        vmi(
-            ONE,
-            spec={
-                "networks": [
-                    {"name": "n", "resourceClaim": {"claimName": "c", "requestName": "v"}}
-                ],
-                "resourceClaims": [{"name": "c", "resourceClaimTemplateName": "vf"}],
-            },
-        ),
-        PLAIN,
-        "1",
-    ),
-    a_device_claim_without_a_name=(
-        vmi(ONE, spec={"networks": [{"name": "n", "pod": {}}], "resourceClaims": [{}]}),
-        PLAIN,
-        "MixedRequests",
-    ),
-    beside_claims_too=(
-        vmi(claims='["train"]', devices={"gpus": [RAW]}),
-        claimed(TRAIN),
-        "MixedRequests",
-    ),
-    a_claims_own_resource_from_before_a_renaming=(
-        vmi(claims='["train"]', devices={"hostDevices": [{"name": "x", "deviceName": "n/old"}]}),
-        claimed(replace(TRAIN, resource_name="n/old", node_name="gpu-1")),
-        "MixedRequests",
-    ),
-)
-def test_no_gpu_is_asked_for_in_two_ways(thing: Raw, inputs: VmiInputs, want: str) -> None:
-    assert verdict(thing, inputs) == want
-
-
-def attached(kind: str, name: str, uid: str) -> Claim:
-    return replace(TRAIN, attached_to=Attachment(kind, name, uid))
-
-
-OWNED = vmi(claims='["train"]', vm=("vm1", "vm-1"))
-OWNER = Vm("tenant-a", "vm1", "vm-1", "2026-11-29T10:00:00Z")
-
-
-@units(
-    of_nobody=(vmi(claims='["train"]'), claimed(TRAIN), "2"),
-    being_deleted=(
-        vmi(claims='["train"]'),
-        claimed(replace(TRAIN, deleting=True)),
-        "ClaimNotFound",
-    ),
-    made_for_a_class_entry=(
-        vmi(claims='["train"]'),
-        claimed(replace(TRAIN, is_template=True, owner="vmi-9")),
-        "ClaimNotFound",
-    ),
-    of_a_vm_that_is_gone=(
-        vmi(claims='["train"]'),
-        claimed(attached("VirtualMachine", "other", "vm-2")),
-        "2",
-    ),
-    of_a_vmi_that_runs=(
-        vmi(claims='["train"]'),
-        claimed(attached("VirtualMachineInstance", "other", "vmi-2"), present=frozenset({"vmi-2"})),
-        "ClaimInUse",
-    ),
-    of_the_same_vm=(
-        OWNED,
-        claimed(
-            attached("VirtualMachine", "vm1", "vm-1"), present=frozenset({"vm-1"}), owner=OWNER
-        ),
-        "2",
-    ),
-    of_the_same_vm_whatever_others_name_it=(
-        OWNED,
-        claimed(
-            attached("VirtualMachine", "vm1", "vm-1"),
-            present=frozenset({"vm-1"}),
-            owner=OWNER,
-            rivals={"train": frozenset({"thief"})},
-        ),
-        "2",
-    ),
-    # An owner reference proves nothing: KubeVirt names a VM's instance as the VM.
-    of_a_vm_that_a_stranger_poses_for=(
-        vmi(claims='["train"]', name="thief", vm=("vm1", "vm-1")),
-        claimed(
-            attached("VirtualMachine", "vm1", "vm-1"), present=frozenset({"vm-1"}), owner=OWNER
-        ),
-        "ClaimInUse",
-    ),
-    of_a_vm_of_the_same_name_before=(
-        vmi(claims='["train"]', vm=("vm1", "vm-0")),
-        claimed(
-            attached("VirtualMachine", "vm1", "vm-0"), present=frozenset({"vm-0"}), owner=OWNER
-        ),
-        "ClaimInUse",
-    ),
-    named_by_an_older_vmi=(
-        vmi(claims='["train"]'),
-        claimed(TRAIN, rivals={"train": frozenset({"elder"})}),
-        "ClaimInUse",
-    ),
-    named_by_the_vmi_before_it_of_the_same_name=(
-        vmi(claims='["train"]'),
-        claimed(TRAIN, rivals={"train": frozenset({"vm1"})}),
-        "2",
-    ),
-    named_by_an_older_one_of_a_replica_set=(
-        vmi(claims='["train"]', name=""),
-        claimed(TRAIN, rivals={"train": frozenset({"rs1abcd"})}),
-        "ClaimInUse",
-    ),
-)
-def test_a_claim_is_used_by_one_vm(thing: Raw, inputs: VmiInputs, want: str) -> None:
-    assert verdict(thing, inputs) == want
-
-
-HELD_OF_CLOSED = claimed(Claim("tenant-a", "train", "p40", 9))
-
-
-@units(
-    closed=(vmi(claims='["train"]'), HELD_OF_CLOSED, "9"),
-    not_entitled=(
-        vmi(claims='["train"]'),
-        VmiInputs(hoster(namespaces={}), claims={"train": Claim("tenant-a", "train", "t4-1q")}),
-        "1",
-    ),
-    beyond_the_maximum_of_the_class=(
-        vmi(claims='["train"]'),
-        claimed(replace(TRAIN, count=16)),
-        "16",
-    ),
-    with_entries_of_the_class_beside_it=(
-        vmi(entries(("a100", 8)), '["train"]'),
-        claimed(TRAIN),
-        "10",
-    ),
-    class_gone=(
-        vmi(claims='["train"]'),
-        claimed(replace(TRAIN, class_name="gone")),
-        "ClassNotFound",
-    ),
-    in_conflict=(
-        vmi(claims='["train"]'),
-        VmiInputs(hoster(GpuClass("too", GA100)), claims={"train": TRAIN}),
-        "ClassConflict",
-    ),
-    device_not_permitted_by_the_name_it_was_bound_with=(
-        vmi(claims='["train"]'),
-        claimed(replace(TRAIN, resource_name="nvidia.com/OLD", node_name="gpu-1")),
-        "NotPermitted",
-    ),
-)
-def test_of_a_claim_only_what_changed_since_its_order_is_judged(
-    thing: Raw, inputs: VmiInputs, want: str
-) -> None:
-    assert verdict(thing, inputs) == want
-
-
-CLOSING = entries(("p40", 1))
-
-
-def of_vm(created: str, uid: str = "vm-1") -> VmiInputs:
-    return VmiInputs(HOSTER, owner=Vm("tenant-a", "vm1", uid, created))
-
-
-@units(
-    older_than_the_closing=(
-        vmi(CLOSING, vm=("vm1", "vm-1")),
-        of_vm("2026-11-29T11:59:59Z"),
-        "1",
-    ),
-    made_in_the_same_second=(
-        vmi(CLOSING, vm=("vm1", "vm-1")),
-        of_vm("2026-11-29T12:00:00Z"),
-        "1",
-    ),
-    younger=(vmi(CLOSING, vm=("vm1", "vm-1")), of_vm("2026-11-29T12:00:01Z"), "ClassClosed"),
-    the_same_moment_in_another_zone=(
-        vmi(CLOSING, vm=("vm1", "vm-1")),
-        of_vm("2026-11-29T13:59:59+02:00"),
-        "1",
-    ),
-    closed_a_moment_ago_so_that_nobody_has_dated_it=(
-        vmi(CLOSING, vm=("vm1", "vm-1")),
-        VmiInputs(
-            hoster(replace(CLASSES["p40"], closed_since="")),
-            owner=Vm("tenant-a", "vm1", "vm-1", "2026-11-29T12:00:01Z"),
-        ),
-        "1",
-    ),
-    without_a_vm=(vmi(CLOSING), PLAIN, "ClassClosed"),
-    with_a_vm_that_is_gone=(vmi(CLOSING, vm=("vm1", "vm-1")), PLAIN, "ClassClosed"),
-    with_another_vm_of_the_name=(
-        vmi(CLOSING, vm=("vm1", "vm-0")),
-        of_vm("2026-11-29T10:00:00Z"),
-        "ClassClosed",
-    ),
-    posing_as_an_older_vms=(
-        vmi(CLOSING, name="other", vm=("vm1", "vm-1")),
-        of_vm("2026-11-29T10:00:00Z"),
-        "ClassClosed",
-    ),
-)
-def test_a_closed_class_starts_the_vms_that_are_older_than_its_closing(
-    thing: Raw, inputs: VmiInputs, want: str
-) -> None:
-    assert verdict(thing, inputs) == want
-
-
-FOUR = vmi(entries(("a100", 2), ("a100", 2)))
-
-
-@units(
-    the_binder_checks_it_later=(FOUR, VmiInputs(HOSTER, views={"a100": view(0)}), "4"),
-    unlimited=(
-        FOUR,
-        VmiInputs(BY_SCHEDULER, views={"a100": replace(view(0), remaining=None)}),
-        "4",
-    ),
-    just_enough=(FOUR, VmiInputs(BY_SCHEDULER, views={"a100": view(4)}), "4"),
-    one_too_few=(FOUR, VmiInputs(BY_SCHEDULER, views={"a100": view(3)}), "BudgetExceeded"),
-    overdrawn=(FOUR, VmiInputs(BY_SCHEDULER, views={"a100": view(-3)}), "BudgetExceeded"),
-    not_seen=(FOUR, VmiInputs(BY_SCHEDULER), "InputsUnreadable"),
-    seen_too_long_ago=(
-        FOUR,
-        VmiInputs(BY_SCHEDULER, views={"a100": view(9, age=10.1)}),
-        "InputsUnreadable",
-    ),
-    seen_just_in_time=(
-        FOUR,
-        VmiInputs(BY_SCHEDULER, views={"a100": view(9, age=10.0)}),
-        "4",
-    ),
-    seen_in_part=(
-        FOUR,
-        VmiInputs(
-            BY_SCHEDULER,
-            views={"a100": replace(view(9), unreadable=frozenset({"resourcequotas"}))},
-        ),
-        "InputsUnreadable",
-    ),
-    seen_with_another_resource=(
-        FOUR,
-        VmiInputs(BY_SCHEDULER, views={"a100": replace(view(9), resource_name="n/old")}),
-        "InputsUnreadable",
-    ),
-    claims_are_in_the_budget_already=(
-        vmi(claims='["train"]'),
-        VmiInputs(BY_SCHEDULER, claims={"train": TRAIN}, views={"a100": view(0)}),
-        "2",
-    ),
-)
-def test_a_budget_refuses_only_where_nobody_checks_it_later(
-    thing: Raw, inputs: VmiInputs, want: str
-) -> None:
-    assert verdict(thing, inputs) == want
-
-
-def test_a_budget_of_nothing_is_told_as_the_option_tells_it() -> None:
-    got = rules.decide(request(FOUR, kind=KIND), VmiInputs(BY_SCHEDULER, views={"a100": view(-3)}))
-    assert isinstance(got, Refuse)
-    assert got.message == (
-        f"{CLASSES_FIELD}[0]: class a100: asked 4, cannot be ordered: this tenant's budget has 0 "
-        "left"
-    )
-
-
-def test_a_vm_is_never_refused_for_lack_of_units() -> None:
-    """FR-055: a refusal at the start sends a VM into KubeVirt's growing pauses; it waits."""
-    nothing_free = View(1.0, GA100)
-    for placement in Placement:
-        inputs = VmiInputs(hoster(placement=placement), views={"a100": nothing_free})
-        assert verdict(vmi(ONE), inputs) == "1"
-
-
 @pytest.mark.parametrize(
     "annotation", ["gpu.cozystack.io/attachments", "gpu.cozystack.io/launcher"]
 )
@@ -679,9 +256,3 @@ def test_nothing_depends_on_who_asks() -> None:
     for username in (TENANT, "system:admin"):
         got = rules.decide(request(vmi(CLOSING), kind=KIND, username=username), PLAIN)
         assert isinstance(got, Refuse)
-
-
-def test_a_deprecated_class_comes_with_a_warning() -> None:
-    got = rules.decide(request(vmi(entries(("v100", 1), ("v100", 1))), kind=KIND), PLAIN)
-    assert isinstance(got, Allow)
-    assert got.warnings == ("GPU class v100 is deprecated and will close",)

@@ -1,0 +1,1 @@
+"""The options as they are kept, and their readers."""

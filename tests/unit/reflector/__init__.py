@@ -1,0 +1,1 @@
+"""One collection followed through everything that a watch can do (virtual time, no network)."""
