@@ -164,6 +164,26 @@ async def test_check_103_it_is_ready_once_trust_and_cluster_are_read(start: Star
     assert await started.until("/readyz", 200) == "ok"
 
 
+async def test_check_124_proxies_in_the_environment_are_not_asked(start: Start) -> None:
+    """Whatever they are called: nobody out there knows the cluster's addresses."""
+    asked: list[bytes] = []
+
+    async def record(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(100))
+        writer.close()
+
+    proxy = await asyncio.start_server(record, "127.0.0.1", 0)
+    async with proxy:
+        url = f"http://somebody:secret@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+        variables = {each: url for name in names for each in (name, name.lower())}
+        started = await start(GPU_APISERVER, environ=dict(os.environ) | variables)
+
+        assert await started.until("/readyz", 200) == "ok"
+    assert asked == []
+    assert "secret" not in started.process.log.read_text()
+
+
 async def test_check_103_a_cluster_that_cannot_be_read_delays_readiness_only_for_a_while(
     start: Start, cluster: Cluster, unique: Unique
 ) -> None:

@@ -118,6 +118,7 @@ async def following(
     collections: Iterable[Collection[Object]] = (),
     pace: Pace = PACE,
     also: Callable[[Informer], None] = _nothing,
+    credentials_clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Following]:
     """Follow for as long as the block runs; it begins at once, not when synced.
 
@@ -126,8 +127,9 @@ async def following(
         collections: of model values.
         pace: of all reflectors.
         also: gets the informer before it runs, to follow what else there is.
+        credentials_clock: by which credentials age.
     """
-    async with Connection(source, clock=time.monotonic, user_agent="test/1") as connection:
+    async with Connection(source, clock=credentials_clock, user_agent="test/1") as connection:
         informer = Informer(
             connection,
             collections,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from admission.inputs import VIEW_AGE_MAX
+from shared.kube.pace import BRISK
 from shared.kube.reflector import Standing
 from tests.kube.conftest import Lone
 from tests.kube.following import PACE, Following, credentials, following
@@ -58,7 +62,7 @@ async def test_a_connection_that_breaks_again_and_again_loses_nothing(
 async def test_a_connection_that_stays_open_and_delivers_nothing_is_found_out(
     lone: Lone, space: str
 ) -> None:
-    """FR-090: a peer lost without a word."""
+    """Trouble 10: a peer lost without a word."""
     async with Relay(lone.apiserver.port) as relay, behind(relay, lone) as got:
         await lone.api.create(quota(space, "before", 1))
         await got.until(lambda: "before" in got.of(space), "the first quota is seen")
@@ -73,6 +77,28 @@ async def test_a_connection_that_stays_open_and_delivers_nothing_is_found_out(
         relay.thaw()
         await got.until(lambda: list(got.of(space)) == ["meanwhile"], "it has caught up")
         assert got.gone(space) == ["before"]
+
+
+async def test_a_kube_apiserver_that_is_stopped_shows_in_the_age_and_is_fresh_soon_after_it_goes_on(
+    lone: Lone, space: str
+) -> None:
+    """Stopped and not ended: its sockets stay open, and take connections that nobody answers."""
+    process = lone.apiserver.process
+    assert process is not None
+    async with following(credentials(lone.access), [QUOTAS], BRISK) as got:
+        await got.informer.wait_until_synced()
+        await lone.api.create(quota(space, "a", 1))
+        await got.until(lambda: "a" in got.of(space), "the first quota is seen")
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            age = got.informer.ages
+            await got.until(lambda: age()["resourcequotas"] > VIEW_AGE_MAX, "the age is too old")
+            assert (got.informer.synced, list(got.of(space))) == (True, ["a"])
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        await got.until(lambda: age()["resourcequotas"] < VIEW_AGE_MAX, "it is fresh again")
+        await lone.api.create(quota(space, "b", 1))
+        await got.until(lambda: "b" in got.of(space), "what came since is seen")
 
 
 async def test_a_server_that_is_away_shows_in_the_age_and_is_caught_up_with(
