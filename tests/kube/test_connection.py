@@ -353,7 +353,7 @@ async def proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[bytes]]:
 
 
 async def test_proxies_in_the_environment_get_nothing(proxy: list[bytes]) -> None:
-    """FR-093: they are about the outside, and a cluster's addresses are not there."""
+    """Trouble 12: they are about the outside, and a cluster's addresses are not there."""
     calls = Calls(ok)
     async with http_server(calls) as url, connected(url) as api:
         await api.request("GET", "/version")
@@ -368,7 +368,7 @@ def open_files() -> int:
 
 
 async def test_requests_that_fail_leave_no_sockets_behind() -> None:
-    """FR-095."""
+    """Trouble 14."""
 
     async def odd(request: web.Request) -> web.StreamResponse:
         match request.path:

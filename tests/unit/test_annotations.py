@@ -63,7 +63,7 @@ def test_class_entries_are_read_in_their_order(value: str, want: list[tuple[str,
 @pytest.mark.parametrize(
     ("value", "place", "told"),
     [
-        # FR-033: what Python's parser takes and others do not, or the other way round.
+        # Trouble 20: what Python's parser takes and others do not, or the other way round.
         pytest.param(
             '[{"className":"l40s","count":1,"count":1000}]',
             "[0]",
@@ -149,7 +149,7 @@ def test_class_entries_are_read_in_their_order(value: str, want: list[tuple[str,
             f"expected {AN_ARRAY}",
             id="more after the end",
         ),
-        # FR-034: digits that are not ASCII, and other things int() takes.
+        # Trouble 21: digits that are not ASCII, and other things int() takes.
         pytest.param(of('"\uff12"'), "[0].count", f'"\\uff12", expected {A_COUNT}', id="fullwidth"),
         pytest.param(of('"1_000"'), "[0].count", f'"1_000", expected {A_COUNT}', id="underscore"),
         # Names: a DNS label, byte for byte.

@@ -71,6 +71,34 @@ def test_every_rule_that_code_cites_is_in_the_design() -> None:
     assert {each for each in cited if each[0] not in written} == set()
 
 
+DESIGN = (REPOSITORY / "docs/design.md").read_text()
+
+
+def test_every_test_that_the_design_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", DESIGN)
+    assert len(named) > 30
+    assert [
+        f"{path}::{name}"
+        for path, name in named
+        if not re.search(
+            rf"^ *(async )?def {name}\(", (REPOSITORY / path).read_text(), re.MULTILINE
+        )
+    ] == []
+
+
+def test_every_trouble_that_a_test_cites_is_told_of() -> None:
+    told = re.findall(r"^\| (\d+) \|", DESIGN.partition("## 12. ")[2], re.MULTILINE)
+    assert told == [str(number) for number in range(1, len(told) + 1)]
+    cited = [
+        (number, path.name)
+        for path in (REPOSITORY / "tests").rglob("*.py")
+        for numbers in re.findall(r"\bTroubles? (\d+(?:(?:, | and | to )\d+)*)", path.read_text())
+        for number in re.findall(r"\d+", numbers)
+    ]
+    assert cited
+    assert [each for each in cited if each[0] not in told] == []
+
+
 def test_every_make_target_that_a_document_names_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
     named = {

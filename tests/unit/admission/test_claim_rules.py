@@ -285,7 +285,7 @@ def test_nobody_else_passes_an_order_off_as_the_binders(mark: str) -> None:
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
 def test_only_the_creation_is_judged(operation: str) -> None:
-    """FR-028: the class may be gone by the time that the last finalizer goes."""
+    """Trouble 19: the class may be gone by the time that the last finalizer goes."""
     asked = request(
         None if operation == "DELETE" else order("gone", 1024),
         kind=KIND,
@@ -336,7 +336,7 @@ def inputs_of(state: ClusterState, namespace: str, class_name: str) -> OrderInpu
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_what_an_option_shows_can_be_ordered_and_one_more_cannot(world: World) -> None:
-    """FR-072 and FR-060."""
+    """Troubles 1 and 8."""
     state = state_of(world)
     tried = 0
     for namespace in state.namespaces:

@@ -89,7 +89,7 @@ def test_each_unit_is_an_entry_and_the_record_says_whose() -> None:
 
 
 def test_two_entries_of_a_class_and_a_network_card_share_no_name() -> None:
-    """FR-037. The order follows the annotation."""
+    """Trouble 22. The order follows the annotation."""
     thing = vmi(
         entries(("l40s", 2), ("a100", 2), ("l40s", 1)),
         devices={
@@ -109,7 +109,7 @@ def test_two_entries_of_a_class_and_a_network_card_share_no_name() -> None:
 
 
 def test_names_of_entries_are_such_as_libvirt_takes_whatever_the_class_is_called() -> None:
-    """FR-054."""
+    """Trouble 28."""
     long = GpuClass("a" * 63, "nvidia.com/LONG")
     inputs = VmiInputs(hoster(long, kubevirt=None))
     names = [name for name, _ in gpus(admitted(vmi(entries(("a" * 63, 12))), inputs))]
@@ -149,7 +149,7 @@ def test_a_mark_that_comes_with_the_object_changes_nothing() -> None:
 
 
 class TestAgain:
-    """FR-025: the API server may call once more, with what we made and others changed."""
+    """Trouble 18: the API server may call once more, with what we made and others changed."""
 
     asked = vmi(entries(("a100", 2)))
     once = admitted(asked)
@@ -209,7 +209,7 @@ def test_a_forged_record_with_its_own_entries_gains_nothing() -> None:
 
 
 def test_a_review_is_patched_in_its_own_namespace_and_without_a_name() -> None:
-    """FR-023: from generateName; no name of an object is part of a generated name."""
+    """Trouble 16: from generateName; no name of an object is part of a generated name."""
     got = admitted(vmi(entries(("a100", 1)), name=""))
     assert gpus(got) == [("class-0-0", GA100)]
 

@@ -140,7 +140,7 @@ def test_two_classes_in_conflict_are_both_told_in_order() -> None:
 
 
 def test_a_device_that_kubevirt_does_not_permit_comes_with_a_warning() -> None:
-    """FR-038: the hoster sees it at once, no user later."""
+    """Trouble 23: the hoster sees it at once, no user later."""
     got = made(gpu_class(), KNOWN)
     assert got == Allow(
         warnings=(
@@ -251,7 +251,7 @@ def test_a_change_of_a_class_in_use_comes_with_a_warning(change: Raw, told: str)
 def test_deletions_and_what_changes_no_spec_are_let_in_and_need_no_read(
     operation: str, thing: Raw | None, old: Raw
 ) -> None:
-    """FR-028."""
+    """Trouble 19."""
     asked = request(thing, kind=KIND, operation=operation, username=ADMIN, old=old)
     assert rules.needs(asked) is None
     assert rules.decide(asked, replace(FREE, unread=(Unread("x", "y"),))) == Allow()

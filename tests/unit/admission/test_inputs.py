@@ -110,7 +110,7 @@ PATHS: list[tuple[tuple[str, str], Decide]] = [
     ],
 )
 def test_each_path_takes_its_own_kind_and_none_lets_another_in(kind: tuple[str, str]) -> None:
-    """FR-024: an object of an unexpected kind is never silently let in."""
+    """Trouble 17: an object of an unexpected kind is never silently let in."""
     taken = []
     for own, decide in PATHS:
         try:

@@ -53,7 +53,7 @@ def test_a_launcher_gets_mark_tolerations_and_gate_and_nothing_else() -> None:
 
 
 def test_the_pod_that_binds_volumes_first_is_treated_alike() -> None:
-    """FR-046: without the gate its node is chosen by nobody who knows of claims."""
+    """Trouble 26: without the gate its node is chosen by nobody who knows of claims."""
     assert got_of(stored(temporary())) == (UID, [L40S_TOLERATION], [GATE])
 
 
@@ -158,7 +158,7 @@ def test_who_waits_at_the_gate_and_everyone_is_marked(inputs: PodInputs, gated: 
     ],
 )
 def test_lists_are_made_or_added_to(spec: Raw, tolerations: list[Raw], gates: list[Raw]) -> None:
-    """FR-022."""
+    """Trouble 15."""
     assert got_of(stored(launcher(**spec))) == (UID, tolerations, gates)
 
 

@@ -38,7 +38,7 @@ STRANGER = "only pods that KubeVirt makes for a virtual machine with GPUs have i
 @pytest.mark.parametrize(
     ("pod", "inputs", "username"),
     [
-        # FR-085, with our record, which is what brings a pod to us.
+        # Trouble 30, with our record, which is what brings a pod to us.
         pytest.param(launcher(), KNOWN, TENANT, id="a tenant makes it"),
         pytest.param(
             launcher(),
@@ -177,7 +177,7 @@ def test_without_its_rule_each_case_is_let_in(rule: str) -> None:
             "CREATE",
             id="a launcher of a VM without GPU classes",
         ),
-        # FR-048 and 46: it inherits the launcher's tolerations from KubeVirt.
+        # Troubles 26 and 27: it inherits the launcher's tolerations from KubeVirt.
         pytest.param(
             {
                 "metadata": {

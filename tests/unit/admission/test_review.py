@@ -65,7 +65,7 @@ def reviewed(response: bytes) -> Raw:
 
 
 def test_a_review_is_read_with_the_namespace_of_the_request_not_of_the_object() -> None:
-    """FR-023: made from generateName, so without a name; the object says another namespace."""
+    """Trouble 16: made from generateName, so without a name; the object says another namespace."""
     assert parse(body()) == Request(
         uid=UID,
         operation="CREATE",
@@ -168,7 +168,7 @@ def test_a_path_refuses_kinds_that_it_was_not_made_for() -> None:
 
 
 def test_letting_in_unchanged_answers_neither_a_patch_nor_its_type() -> None:
-    """FR-024: a patch type without a patch makes the API server throw the answer away."""
+    """Trouble 17: a patch type without a patch makes the API server throw the answer away."""
     assert reviewed(answer(parse(body()), Allow())) == {"uid": UID, "allowed": True}
 
 

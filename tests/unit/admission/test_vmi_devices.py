@@ -34,7 +34,7 @@ from tests.unit.scripted_api import Raw
     a_list_that_is_null=(vmi(ONE, devices={"gpus": None}), PLAIN, "1"),
     no_devices=(vmi(ONE, devices={}), PLAIN, "1"),
     another_shape=(vmi(ONE, devices={"gpus": "all"}), PLAIN, "Malformed"),
-    # FR-039 and FR-040: what stands in the table, or carries the vendor's prefix, is no GPU for it.
+    # Troubles 24 and 25: what stands in the table, or has the vendor's prefix, is no GPU for it.
     a_network_card=(
         vmi(ONE, devices={"hostDevices": [{"name": "n", "deviceName": NIC}]}),
         PLAIN,

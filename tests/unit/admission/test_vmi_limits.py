@@ -161,7 +161,7 @@ def test_a_budget_of_nothing_is_told_as_the_option_tells_it() -> None:
 
 
 def test_a_vm_is_never_refused_for_lack_of_units() -> None:
-    """FR-055: a refusal at the start sends a VM into KubeVirt's growing pauses; it waits."""
+    """Trouble 29: a refusal at the start sends a VM into KubeVirt's growing pauses; it waits."""
     nothing_free = View(1.0, GA100)
     for placement in Placement:
         inputs = VmiInputs(hoster(placement=placement), views={"a100": nothing_free})

@@ -114,7 +114,7 @@ ALONE: dict[str, Refused] = {
         f"{CLASSES_FIELD}[0]: class t4 (nvidia.com/TU104GL_Tesla_T4): virtual machines are not "
         "permitted to use this device",
         vmi(entries(("t4", 1))),
-        # FR-038: both spellings exist in the field, and KubeVirt compares letter by letter.
+        # Trouble 23: both spellings exist in the field, and KubeVirt compares letter by letter.
         VmiInputs(
             hoster(
                 GpuClass("t4", "nvidia.com/TU104GL_Tesla_T4"),

@@ -205,6 +205,6 @@ def test_an_answer_that_is_no_list_empties_nothing(body: bytes) -> None:
 
 
 def test_a_watch_that_outlasts_its_time_is_given_up() -> None:
-    """FR-090's variant: a server that ignores timeoutSeconds."""
+    """Trouble 10, another way: a server that ignores timeoutSeconds."""
     got = follow([Listed("100"), Watched(end="never"), Listed("100")], seconds=400)
     assert got.api.pauses()[1] == pytest.approx(330, abs=2)

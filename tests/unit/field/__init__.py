@@ -1,0 +1,1 @@
+"""Troubles that others reported from the field, on raw objects (docs/design.md, section 12)."""
