@@ -166,6 +166,7 @@ class Process:
             certificate=self.tls,
             watchers=lambda: self.catalog.watchers,
             trust_problem=lambda: self._trust.problem,
+            settings_problems=lambda: len(followed.problems),
             inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],
         )
         known = Known(

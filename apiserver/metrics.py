@@ -81,6 +81,7 @@ class Metrics:
         monotonic: seconds, to measure with.
         watchers: how many watches there are now.
         trust_problem: what is wrong with the request-header trust, empty where nothing is.
+        settings_problems: how many settings are bad now.
         certificate: the serving certificate in use.
         inputs: how each collection that we follow stands.
     """
@@ -92,6 +93,7 @@ class Metrics:
         certificate: Certificate,
         watchers: Callable[[], int] = lambda: 0,
         trust_problem: Callable[[], str] = lambda: "",
+        settings_problems: Callable[[], int] = lambda: 0,
         inputs: Callable[[], Iterable[Report]] = tuple,
     ) -> None:
         self._monotonic = monotonic
@@ -124,6 +126,11 @@ class Metrics:
             "1 while the ConfigMap that says whom to trust is missing or cannot be used.",
             registry=self.registry,
         ).set_function(lambda: bool(trust_problem()))
+        Gauge(
+            f"{PREFIX}_settings_problems",
+            "Settings that are bad now, the last good value standing in; the log names them.",
+            registry=self.registry,
+        ).set_function(settings_problems)
 
     async def expose(self, _: web.Request) -> web.Response:
         """GET /metrics, in the text format of Prometheus."""

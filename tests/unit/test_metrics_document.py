@@ -26,7 +26,12 @@ class Certificate:
 
 
 def metrics() -> Metrics:
-    made = Metrics(monotonic=lambda: 0.0, certificate=Certificate(), inputs=lambda: [NEVER])
+    made = Metrics(
+        monotonic=lambda: 0.0,
+        certificate=Certificate(),
+        settings_problems=lambda: 2,
+        inputs=lambda: [NEVER],
+    )
     Figures(PREFIX, made.registry)
     return made
 
@@ -56,6 +61,11 @@ def test_a_collection_never_listed_is_told_all_the_same() -> None:
 
     assert 'gpu_apiserver_collection_synced{collection="pods"} 0.0' in lines
     assert 'gpu_apiserver_collection_age_seconds{collection="pods"} +Inf' in lines
+
+
+def test_bad_settings_are_counted() -> None:
+    """Rule 9."""
+    assert "gpu_apiserver_settings_problems 2.0" in asyncio.run(exposed()).splitlines()
 
 
 def test_the_end_of_the_certificate_and_failed_loadings_are_told() -> None:

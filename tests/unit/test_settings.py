@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,22 @@ EVERYTHING = GpuSettings(
 
 def test_every_key_is_read() -> None:
     assert parse(ALL, GpuSettings()) == (EVERYTHING, ())
+
+
+def test_the_document_tells_of_every_key_and_whether_it_is_read_today() -> None:
+    repository = Path(__file__).parents[2]
+    text = (repository / "docs/settings.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", text, re.MULTILINE))
+    assert rows.keys() == ALL.keys()
+    sources = "".join(
+        path.read_text()
+        for package in ("admission", "apiserver", "binder", "shared")
+        for path in (repository / package).rglob("*.py")
+        if path != repository / "shared/settings.py"
+    )
+    for key, told in rows.items():
+        name = re.sub("([A-Z])", r"_\1", key).lower()
+        assert (told == "yes") == (re.search(rf"\.{name}\b", sources) is not None), key
 
 
 def test_a_key_that_is_absent_has_its_default_not_its_last_value() -> None:
