@@ -47,7 +47,9 @@ coverage: venv ## which lines of the pure code no unit or property test runs
 	@$(BIN)/coverage run -m pytest -q tests/unit tests/property
 	@$(BIN)/coverage report
 
-soak: venv ## an hour of changes to a full-size world; ARGS="--minutes 5 --seed 7"
+soak: venv ## ten thousand small worlds, then an hour of a full-size one; ARGS="--minutes 5 --seed 7"
+	@$(BIN)/pytest -q tests/property/test_oracle.py --hypothesis-profile=soak \
+		--hypothesis-show-statistics --timeout=0
 	@$(BIN)/python -m tests.bench soak $(ARGS)
 
 bench: venv ## the benchmarks, with ratios; ARGS="cost --runs 1" for one of them

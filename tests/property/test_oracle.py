@@ -15,7 +15,7 @@ from tests.property.changes import START, changes
 from tests.property.test_state import objects_of
 
 
-@settings(max_examples=1000)
+@settings(max_examples=max(1000, settings().max_examples))
 @given(st.lists(changes, max_size=25))
 def test_the_second_calculation_agrees(steps: list[Change]) -> None:
     state = ClusterState()
