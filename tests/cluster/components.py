@@ -24,6 +24,9 @@ class Options:
     audit: bool = False
     """Write every request for pods and our kinds to `log/audit.log`, before it is answered."""
 
+    identified: bool = False
+    """Have kube-apiserver show webhooks who it is: the certificate of the aggregation layer."""
+
     node_lease_seconds: int = 200
     """kwok renews a node's lease four times in this time. Long, so that 5,000 nodes are cheap."""
 
@@ -65,6 +68,16 @@ class Layout:
     def audit_policy(self) -> Path:
         """What is written to the audit log."""
         return self.folder / "audit-policy.json"
+
+    @property
+    def admission(self) -> Path:
+        """How kube-apiserver calls webhooks, where it shows who it is."""
+        return self.folder / "admission.json"
+
+    @property
+    def webhook_user(self) -> Path:
+        """A kubeconfig with what it shows."""
+        return self.folder / "webhook-user.json"
 
     @property
     def audit_log(self) -> Path:
@@ -154,6 +167,7 @@ def kube_apiserver(
         "--requestheader-group-headers=X-Remote-Group",
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         *(audit if options.audit else ()),
+        *([f"--admission-control-config-file={at.admission}"] if options.identified else ()),
     ]
 
 
@@ -210,6 +224,35 @@ def kwok(
         chosen,
         *(f"--config={path}" for path in sorted(stages.glob("*.yaml"))),
     ]
+
+
+def admission(at: Layout) -> dict[str, object]:
+    """Both sorts of webhooks are shown the same."""
+    version = "apiserver.config.k8s.io/v1"
+    webhooks = {
+        "apiVersion": version,
+        "kind": "WebhookAdmissionConfiguration",
+        "kubeConfigFile": str(at.webhook_user),
+    }
+    names = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+    return {
+        "apiVersion": version,
+        "kind": "AdmissionConfiguration",
+        "plugins": [{"name": name, "configuration": webhooks} for name in names],
+    }
+
+
+def webhook_user(at: Layout) -> dict[str, object]:
+    """Whatever webhook is called; a service on port 443 could be named as `name.namespace.svc`."""
+    files = {
+        "client-certificate": str(at.front_proxy.certificate),
+        "client-key": str(at.front_proxy.key),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "users": [{"name": "*", "user": files}],
+    }
 
 
 def audit_policy() -> dict[str, object]:

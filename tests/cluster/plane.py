@@ -240,4 +240,6 @@ def _prepare(at: Layout, clock: Clock) -> Authority:
     Authority.create(at.keys, FRONT_PROXY_CA, now).client(at.front_proxy, FRONT_PROXY, (), now)
     write_service_account_key(at.service_accounts)
     at.audit_policy.write_text(json.dumps(components.audit_policy()))
+    at.admission.write_text(json.dumps(components.admission(at)))
+    at.webhook_user.write_text(json.dumps(components.webhook_user(at)))
     return Authority.create(at.keys, CLIENT_CA, now)
