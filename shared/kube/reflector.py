@@ -477,6 +477,7 @@ class Reflector(Generic[T]):
             self._sink.gone(self._values.popitem()[1])
         self._problems.clear()
         self._failures = 0
+        self._lacks_watch = False
         self._fresh_at = self._clock()
         self._stand(Standing.ABSENT)
 

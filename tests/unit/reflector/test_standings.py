@@ -119,6 +119,23 @@ def test_who_may_list_and_not_watch_stands_as_unreadable_until_it_may_watch() ->
     assert {got.api.query(at).get("limit") for at in range(2, 40, 2)} == {"1"}
 
 
+def test_a_watch_that_was_refused_before_its_kind_was_withdrawn_is_no_matter_afterwards() -> None:
+    standings: list[Standing] = []
+    got = follow(
+        [
+            Listed("100", (pod("a", 90),)),
+            NO_WATCH,
+            Listed("100"),
+            NotFound("HTTP 404"),
+            Listed("200", (pod("b", 150),)),
+        ],
+        seconds=30,
+        each_step=lambda reflector, _: standings.append(reflector.standing),
+    )
+    assert standings == [Standing.SYNCED, Standing.ABSENT, Standing.SYNCED]
+    assert got.seen.story == ["put a", "gone a", "put b"]
+
+
 def test_while_only_the_watch_is_refused_the_report_says_so() -> None:
     refused: list[Answer] = [NO_WATCH, Listed("100")] * 5
     got = follow([Listed("100"), *refused], seconds=40)
