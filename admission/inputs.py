@@ -107,12 +107,12 @@ class View:
     def trouble(self, gpu_class: GpuClass) -> Unread | None:
         """Why no figure of this view can be relied on for a class as it is now, if none can."""
         what = "the state of the cluster"
+        if self.unreadable:
+            return Unread(what, ", ".join(sorted(self.unreadable)))
         if self.age == math.inf:
             return Unread(what, "it is not known yet")
         if self.age > self.age_max:
             return Unread(what, f"it was last known {self.age:.0f} seconds ago")
-        if self.unreadable:
-            return Unread(what, ", ".join(sorted(self.unreadable)))
         if self.resource_name != gpu_class.resource_name:
             return Unread(what, "the class has just been changed")
         return None

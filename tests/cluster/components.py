@@ -22,7 +22,8 @@ class Options:
     """What a control plane may do differently; the defaults suit all tests at once."""
 
     audit: bool = False
-    """Write every request for pods and our kinds to `log/audit.log`, before it is answered."""
+    """Write every request for pods, namespaces, and for kinds of ours, of KubeVirt and of Cozystack
+    to `log/audit.log`, before it is answered."""
 
     identified: bool = False
     """Have kube-apiserver show webhooks who it is: the certificate of the aggregation layer."""
@@ -262,6 +263,8 @@ def audit_policy() -> dict[str, object]:
         {"group": vocabulary.GROUP},
         {"group": vocabulary.CATALOG_GROUP},
         {"group": "kubevirt.io"},
+        {"group": "apps.cozystack.io"},
+        {"group": "", "resources": ["namespaces"]},
     ]
     return {
         "apiVersion": "audit.k8s.io/v1",
