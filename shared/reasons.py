@@ -101,6 +101,10 @@ TEMPLATES: dict[Reason, str] = {
     Reason.BUDGET_EXCEEDED: "this tenant's budget has {remaining} left",
     Reason.NO_CAPACITY: "{free} free",
     Reason.SET_DOES_NOT_FIT_ONE_NODE: "at most {largest} can be had together",
+    Reason.NO_ELIGIBLE_NODE: "units are free, but only where the VM cannot run: {why}",
+    Reason.VOLUME_OUT_OF_REACH: "units are free, but out of reach: {why}",
+    Reason.NODE_REFUSED: "units are free, but only where starting the VM failed lately",
+    Reason.RESERVED: "the free units are kept for a VM that has waited longer",
 }
 """One text per reason; the words are for tenants: they count units and name no node."""
 

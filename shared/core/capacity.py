@@ -54,23 +54,33 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.key != "" and toleration.value == taint.value
 
 
-def takes_new_pods(node: Node, tolerations: Iterable[Toleration]) -> bool:
-    """Whether a node takes a new GPU pod with these tolerations.
-
-    Not when cordoned, not ready, not schedulable for KubeVirt, or under a taint that keeps pods
-    out (PreferNoSchedule keeps nobody out).
-    """
-    if node.unschedulable or not node.ready:
-        return False
-    if node.labels.get(LABEL_KUBEVIRT_SCHEDULABLE) != "true":
-        return False
-    tolerations = tuple(tolerations)
-    return all(
-        taint.key in _JUDGED_AS_STATE
-        or taint.effect == "PreferNoSchedule"
-        or any(tolerates(toleration, taint) for toleration in tolerations)
-        for taint in node.taints
+def is_open(node: Node) -> bool:
+    """Whether a node takes new pods of VMs: not cordoned, ready, schedulable for KubeVirt."""
+    return (
+        node.ready
+        and not node.unschedulable
+        and node.labels.get(LABEL_KUBEVIRT_SCHEDULABLE) == "true"
     )
+
+
+def barring(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """The taints that keep pods out: PreferNoSchedule keeps nobody out, some only say a state."""
+    return tuple(
+        taint
+        for taint in taints
+        if taint.effect != "PreferNoSchedule" and taint.key not in _JUDGED_AS_STATE
+    )
+
+
+def tolerates_all(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
+    """Whether each taint is tolerated."""
+    tolerations = tuple(tolerations)
+    return all(any(tolerates(each, taint) for each in tolerations) for taint in taints)
+
+
+def takes_new_pods(node: Node, tolerations: Iterable[Toleration]) -> bool:
+    """Whether a node takes a new GPU pod with these tolerations."""
+    return is_open(node) and tolerates_all(tolerations, barring(node.taints))
 
 
 def on_node(stock: Stock, *, takes_pods: bool) -> Capacity:

@@ -38,6 +38,7 @@ from shared.core.model import (
     VolumeClaim,
 )
 from shared.core.options import Facts, Option, option
+from shared.core.sites import Sites
 from shared.core.tenants import Tenants
 from shared.core.terms import Grant
 from shared.vocabulary import CLASS_KEY_SUFFIX
@@ -87,9 +88,13 @@ class _Dirty:
 
 
 class ClusterState:
-    """Tables, and what follows from them. Read the tables; change them by `apply`."""
+    """Tables, and what follows from them. Read the tables; change them by `apply`.
 
-    def __init__(self) -> None:
+    `sites` is what placing looks at; it is kept where it is given.
+    """
+
+    def __init__(self, sites: Sites | None = None) -> None:
+        self.sites = sites
         self.nodes: dict[str, Node] = {}
         self.classes: dict[str, GpuClass] = {}
         self.quotas: dict[Key, Quota] = {}
@@ -170,6 +175,8 @@ class ClusterState:
         """Take in one change; a repeated one changes nothing."""
         dirty = _Dirty()
         gone = isinstance(change, Gone)
+        if self.sites is not None:
+            self.sites.apply(change)
         match change.object:
             case Node() as node:
                 if store(self.nodes, node.name, None if gone else node) != node or gone:
@@ -234,6 +241,7 @@ class ClusterState:
                 # A node's stock is of what classes name.
                 having = (key for key, node in self.nodes.items() if resource in node.allocatable)
                 dirty.reach.nodes.update(having)
+                dirty.reach.nodes.update(self._nodes_by_resource[resource])
             self.holders.name_resources(old, new, dirty.reach)
             self.holders.rename_class(name, dirty.reach)
 
@@ -333,6 +341,9 @@ class ClusterState:
         before = self._stock.pop(name, {})
         node = self.nodes.get(name)
         stock = {} if node is None else self.holders.stock(node)
+        if self.sites is not None:
+            offered = {each: stock[each] for each in stock if self._classes_by_resource[each]}
+            self.sites.put_node(name, node, offered)
         if stock:
             self._stock[name] = stock
         self._nodes_by_resource.move(name, before, stock)

@@ -1,0 +1,131 @@
+"""Which of the nodes that a set fits takes it (rule 7.6).
+
+The fullest: the one with the fewest units left of the set's devices, so that whole nodes stay
+free for large sets. Among equals the one that offers the least of what is scarce to others: of each
+other device that is free there, the share that it is of all that is free of it, added up. Then by
+name. So the answer follows from the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import groupby
+
+from shared.core.capacity import tolerates_all
+from shared.core.demand import Demand, Part
+from shared.core.eligibility import CHAIN, Case, Chain, Hindrance, Misfit, fits, hindrance
+from shared.core.sites import Kind, Sites
+from shared.reasons import Figures, Reason, Words
+
+_WHOLE = 1_000_000
+"""Shares are counted in millionths: whole numbers add up to the same in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The node that takes the whole set."""
+
+    node: str
+
+
+def place(demand: Demand, sites: Sites, chain: Chain = CHAIN) -> Placed | Misfit:
+    """The node for a set, or the reason why there is none.
+
+    Where orders of the set are booked it stays, if that node takes the whole set (rule 7.5). The
+    next decision sees this one when it has been applied to the state that `sites` follow.
+    """
+    if demand.stays_on and fits(demand, demand.stays_on, sites, chain):
+        return Placed(demand.stays_on)
+    case = Case(demand, sites)
+    furthest: Hindrance | None = None
+    for name in _candidates(demand, sites):
+        found = hindrance(case, sites.by_name[name], chain)
+        if found is None:
+            return Placed(name)
+        if furthest is None or found.rank > furthest.rank:
+            furthest = found
+    return _misfit(demand, sites, furthest)
+
+
+def _candidates(demand: Demand, sites: Sites) -> Iterator[str]:
+    """The nodes that have room for the whole set, the best first."""
+    scored: list[tuple[int, int, Kind]] = []
+    for kind in _roomy(demand, sites):
+        left = sum(kind.free[resource] for resource in demand.units)
+        scored.append((left, _offer(kind, demand, sites), kind))
+    scored.sort(key=lambda each: each[:2])
+    for _, equals in groupby(scored, key=lambda each: each[:2]):
+        yield from merge(*(kind.names for *_, kind in equals))
+
+
+def _roomy(demand: Demand, sites: Sites) -> Iterator[Kind]:
+    """The kinds of nodes with room for all devices of a set at once, tolerated by its classes."""
+    (first, least), *others = demand.units.items()
+    for free, kinds in sites.kinds(first).items():
+        if free >= least:
+            for kind in kinds:
+                if all(kind.free.get(each, 0) >= units for each, units in others) and _tolerated(
+                    demand.parts, kind
+                ):
+                    yield kind
+
+
+def _offer(kind: Kind, demand: Demand, sites: Sites) -> int:
+    """How much of what is scarce to others a node offers."""
+    return sum(
+        units * _WHOLE // sites.free(resource)
+        for resource, units in kind.free.items()
+        if resource not in demand.units
+    )
+
+
+def _tolerated(parts: Iterable[Part], kind: Kind) -> bool:
+    return not kind.taints or all(tolerates_all(each.tolerations, kind.taints) for each in parts)
+
+
+def _misfit(demand: Demand, sites: Sites, furthest: Hindrance | None) -> Misfit:
+    """The most telling reason why a set fits nowhere (rule 3.4)."""
+    free = {each: _free(demand, each, sites) for each in demand.units}
+    for resource, units in demand.units.items():
+        if free[resource] < units:
+            parts = [part for part in demand.parts if part.resource == resource]
+            shown = free[resource] if all(part.is_disclosed for part in parts) else None
+            of = parts[0].class_name if len(free) > 1 else ""
+            return Misfit(Reason.NO_CAPACITY, Figures(asked=units, free=shown), Words(what=of))
+    figures = Figures(asked=sum(demand.units.values()))
+    if all(part.is_disclosed for part in demand.parts):
+        figures = replace(figures, free=sum(free.values()), largest=_largest(demand, sites))
+    if furthest is None:
+        return Misfit(Reason.SET_DOES_NOT_FIT_ONE_NODE, figures)
+    return Misfit(furthest.reason, figures, Words(why=furthest.why))
+
+
+def _free(demand: Demand, resource: str, sites: Sites) -> int:
+    """Free units of a device where the classes of the set that name it tolerate the taints."""
+    parts = [part for part in demand.parts if part.resource == resource]
+    return sum(
+        free * len(kind.names)
+        for free, kinds in sites.kinds(resource).items()
+        for kind in kinds
+        if _tolerated(parts, kind)
+    )
+
+
+def _largest(demand: Demand, sites: Sites) -> int:
+    """The most units of a set that can be had together."""
+    kinds = {
+        kind
+        for resource in demand.units
+        for same in sites.kinds(resource).values()
+        for kind in same
+        if _tolerated(demand.parts, kind)
+    }
+    return max(
+        (
+            sum(min(units, kind.free.get(each, 0)) for each, units in demand.units.items())
+            for kind in kinds
+        ),
+        default=0,
+    )

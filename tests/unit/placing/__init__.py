@@ -1,0 +1,1 @@
+"""Where a set fits, and which node takes it (rules 7.5 and 7.6)."""

@@ -1,0 +1,258 @@
+"""Which node takes a set, and what is told where none does (rules 7.5, 7.6 and 3.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shared.core.demand import Demand
+from shared.core.eligibility import Misfit
+from shared.core.model import Object, Volume
+from shared.core.placement import Placed, place
+from shared.core.placing import PodPlacing
+from shared.core.scheduling import NodeTerm, Requirement
+from shared.reasons import Figures, Reason
+from tests.unit.placing.building import (
+    GPU,
+    TOLERANT,
+    A,
+    B,
+    C,
+    ask,
+    booked,
+    node,
+    pod,
+    sites,
+    units,
+    waiting,
+)
+
+ZONE = "topology.kubernetes.io/zone"
+IN_Z2 = NodeTerm(expressions=(Requirement(ZONE, "In", ("z2",)),))
+
+
+@pytest.mark.parametrize(
+    ("demand", "nodes", "want"),
+    [
+        pytest.param(ask(2), (node("a", 8), node("b", 2), node("c", 4)), "b", id="the fullest"),
+        pytest.param(ask(3), (node("a", 8), node("b", 2), node("c", 4)), "c", id="that has room"),
+        pytest.param(ask(2), (node("b", 4), node("a", 4)), "a", id="among equals by name"),
+        pytest.param(
+            ask(2),
+            (node("a", {A: 4, B: 2}), node("b", {A: 4, B: 1}), node("c", {A: 4, B: 2})),
+            "b",
+            id="among equals that which offers least to others",
+        ),
+        pytest.param(
+            ask(2),
+            (node("a", {A: 4, B: 1}), node("b", {A: 4, C: 3}), node("c", {C: 97, B: 9})),
+            "b",
+            id="three of a hundred are scarcer than one of ten",
+        ),
+        pytest.param(
+            Demand((units(1), units(1, B))),
+            (node("a", {A: 5, B: 5}), node("b", {A: 1, B: 8}), node("c", {A: 2, B: 2})),
+            "c",
+            id="the fullest over all devices of the set",
+        ),
+        pytest.param(
+            Demand((units(1), units(1))),
+            (node("a", 1), node("b", 2), node("c", 3)),
+            "b",
+            id="several claims of one device",
+        ),
+        pytest.param(
+            ask(2),
+            (node("a", 2, taints=(GPU,)), node("b", 4)),
+            "b",
+            id="a fuller one that the class does not tolerate is passed",
+        ),
+        pytest.param(
+            ask(2, waiting(node_selector={"disk": "fast"})),
+            (node("a", 2), node("b", 4), node("c", 8, {"disk": "fast"})),
+            "c",
+            id="fuller ones that the pod does not accept are passed",
+        ),
+        pytest.param(
+            ask(2, stays_on="c"), (node("a", 2), node("c", 8)), "c", id="where orders are it stays"
+        ),
+        pytest.param(
+            ask(4, stays_on="a"), (node("a", 2), node("c", 8)), "c", id="but not without room"
+        ),
+        pytest.param(
+            ask(2, stays_on="gone"), (node("a", 2), node("c", 8)), "a", id="nor on what is gone"
+        ),
+    ],
+)
+def test_the_fullest_node_that_fits_takes_the_set(
+    demand: Demand, nodes: tuple[Object, ...], want: str
+) -> None:
+    assert place(demand, sites(*nodes)) == Placed(want)
+
+
+def test_a_device_that_no_class_names_is_nothing_scarce() -> None:
+    nodes = (node("a", {A: 4, "intel.com/nic": 1}), node("b", {A: 4, B: 1}))
+    assert place(ask(2), sites(*nodes)) == Placed("a")
+
+
+@pytest.mark.parametrize(
+    ("demand", "objects", "reason", "figures", "text"),
+    [
+        pytest.param(
+            ask(4),
+            (node("a", 2), replace(node("b"), unschedulable=True)),
+            Reason.NO_CAPACITY,
+            Figures(asked=4, free=2),
+            "asked 4: 2 free",
+            id="too few are free",
+        ),
+        pytest.param(
+            ask(1),
+            (node("a", 2), booked("c", "a", 2)),
+            Reason.NO_CAPACITY,
+            Figures(asked=1, free=0),
+            "asked 1: none free",
+            id="none is free",
+        ),
+        pytest.param(
+            ask(1),
+            (),
+            Reason.NO_CAPACITY,
+            Figures(asked=1, free=0),
+            "asked 1: none free",
+            id="there are no nodes",
+        ),
+        pytest.param(
+            ask(4),
+            (node("a", 3, taints=(GPU,)), node("b", 3)),
+            Reason.NO_CAPACITY,
+            Figures(asked=4, free=3),
+            "asked 4: 3 free",
+            id="what the class does not tolerate is not free",
+        ),
+        pytest.param(
+            Demand((units(4), units(2, B))),
+            (node("a", {A: 4, B: 1}),),
+            Reason.NO_CAPACITY,
+            Figures(asked=2, free=1),
+            "asked 2 of beta: 1 free",
+            id="too few of the second class",
+        ),
+        pytest.param(
+            ask(4),
+            (node("a", 2), node("b", 3)),
+            Reason.SET_DOES_NOT_FIT_ONE_NODE,
+            Figures(asked=4, free=5, largest=3),
+            "asked 4: at most 3 can be had together, 5 free",
+            id="enough, but nowhere together",
+        ),
+        pytest.param(
+            Demand((units(2), units(2, B))),
+            (node("a", {A: 8, B: 1}), node("b", {B: 8})),
+            Reason.SET_DOES_NOT_FIT_ONE_NODE,
+            Figures(asked=4, free=17, largest=3),
+            "asked 4: at most 3 can be had together, 17 free",
+            id="enough of each class, but nowhere together",
+        ),
+        pytest.param(
+            Demand((units(1, tolerations=TOLERANT), units(1, B))),
+            (node("a", 8, taints=(GPU,)), node("b", {B: 8})),
+            Reason.SET_DOES_NOT_FIT_ONE_NODE,
+            Figures(asked=2, free=16, largest=1),
+            "asked 2: at most 1 can be had together, 16 free",
+            id="only one class tolerates what is reserved",
+        ),
+        pytest.param(
+            ask(4, waiting(node_selector={"disk": "fast"})),
+            (node("a", 8), node("b", 2, {"disk": "fast"})),
+            Reason.NO_ELIGIBLE_NODE,
+            Figures(asked=4, free=10, largest=4),
+            "asked 4: units are free, but only where the VM cannot run: the node selector or node"
+            " affinity of the VM, 10 free",
+            id="room where the VM cannot run",
+        ),
+        pytest.param(
+            ask(4, replace(waiting(), requests={"memory": 2 << 40})),
+            (node("a", 8),),
+            Reason.NO_ELIGIBLE_NODE,
+            Figures(asked=4, free=8, largest=4),
+            "asked 4: units are free, but only where the VM cannot run: too little memory is left"
+            " there, 8 free",
+            id="room, but too little memory",
+        ),
+        pytest.param(
+            ask(2, waiting(), volumes=(Volume("pv", (IN_Z2,)),)),
+            (node("g1", 4, {ZONE: "z1"}), node("g2", 0, {ZONE: "z2"}), node("g3", 1, {ZONE: "z2"})),
+            Reason.VOLUME_OUT_OF_REACH,
+            Figures(asked=2, free=5, largest=2),
+            "asked 2: units are free, but out of reach: a volume of the VM is bound elsewhere,"
+            " 5 free",
+            id="room where the volume is not",
+        ),
+        pytest.param(
+            ask(2, waiting(node_selector={"disk": "fast"}), skipped=frozenset({"b"})),
+            (node("a", 4), node("b", 4, {"disk": "fast"})),
+            Reason.NODE_REFUSED,
+            Figures(asked=2, free=8, largest=2),
+            "asked 2: units are free, but only where starting the VM failed lately, 8 free",
+            id="the node that got furthest tells",
+        ),
+        pytest.param(
+            ask(2, reserved=frozenset({"a"})),
+            (node("a", 4),),
+            Reason.RESERVED,
+            Figures(asked=2, free=4, largest=2),
+            "asked 2: the free units are kept for a VM that has waited longer, 4 free",
+            id="kept for an older set",
+        ),
+    ],
+)
+def test_the_most_telling_reason_is_told(
+    demand: Demand, objects: tuple[Object, ...], reason: Reason, figures: Figures, text: str
+) -> None:
+    got = place(demand, sites(*objects))
+    assert isinstance(got, Misfit)
+    assert (got.reason, got.figures, got.text) == (reason, figures, text)
+
+
+@pytest.mark.parametrize(
+    ("demand", "text"),
+    [
+        (Demand((units(9, is_disclosed=False),)), "asked 9: fewer are free"),
+        (Demand((units(5, is_disclosed=False),)), "asked 5: fewer can be had together"),
+        (
+            ask(4, reserved=frozenset({"a", "b"})),
+            "asked 4: the free units are kept for a VM that has waited longer, 8 free",
+        ),
+        (
+            Demand((units(4, is_disclosed=False),), reserved=frozenset({"a", "b"})),
+            "asked 4: the free units are kept for a VM that has waited longer",
+        ),
+    ],
+)
+def test_a_class_that_keeps_its_stock_to_itself_shows_no_figure_of_it(
+    demand: Demand, text: str
+) -> None:
+    """Rule 3.4."""
+    got = place(demand, sites(node("a", 4), node("b", 4)))
+    assert isinstance(got, Misfit)
+    assert got.text == text
+    assert (got.figures.free, got.figures.largest) == (None, None) or demand.parts[0].is_disclosed
+
+
+def test_one_decision_is_claimed_before_the_next() -> None:
+    """Rule 7.2: it is applied to the state, and the next one sees it."""
+    claims = (booked("c1", "b", 2), booked("c2", "a", 2))
+    nodes = (node("a", 4), node("b", 2))
+    assert place(ask(2), sites(*nodes)) == Placed("b")
+    assert place(ask(2), sites(*nodes, *claims[:1])) == Placed("a")
+    assert place(ask(2), sites(*nodes, *claims)) == Placed("a")
+    assert isinstance(place(ask(2), sites(*nodes, *claims, booked("c3", "a", 2))), Misfit)
+
+
+def test_what_a_pod_of_the_set_will_request_counts_for_the_next() -> None:
+    large = replace(waiting(), requests={"cpu": 40_000})
+    there = pod("first", "a", requests={"cpu": 40_000}, placing=PodPlacing())
+    assert place(ask(1, large), sites(node("a"), node("b"))) == Placed("a")
+    assert place(ask(1, large), sites(node("a", 7), node("b"), there)) == Placed("b")
