@@ -7,13 +7,13 @@ write to a claim's status carries the present one (rule 7.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shared.api.conditions import ConditionType
 from shared.core.model import Attachment
 from shared.core.terms import Truth
-from shared.fields import NOTHING, Json
+from shared.fields import Json
 from shared.reasons import Reason
 from shared.vocabulary import FINALIZER_CLAIM
 
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 class Ref:
     """An object as it was seen: each field that is not empty must still hold when it is written.
 
-    Of a claim that an earlier step of the same work creates, only the names are known.
+    One that an earlier step of the same work writes has no version: that step's answer tells it.
     """
 
     namespace: str
@@ -76,9 +76,13 @@ class BookClaim:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseClaim:
-    """Hold nothing for a claim any more: it is unbound or Lost, as its conditions say."""
+    """Hold nothing for a claim any more: it is unbound or Lost, as its conditions say.
+
+    `resource_name` stays where a launcher still runs under it.
+    """
 
     claim: Ref
+    resource_name: str = ""
     attached_to: Attachment | None = None
     waiting: Waiting | None = None
     conditions: tuple[Condition, ...] = ()
@@ -145,7 +149,7 @@ class StartPod:
     pod: Ref
     node_name: str
     gates: tuple[str, ...]
-    affinity: Json = NOTHING
+    affinity: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
