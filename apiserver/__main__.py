@@ -45,11 +45,12 @@ from shared.errors import Unavailable
 from shared.fields import Json, mapping, text
 from shared.kube.collections import CLUSTER, config_map
 from shared.kube.connect import Connection
-from shared.kube.credentials import CredentialsError, InCluster, Source
+from shared.kube.credentials import CredentialsError
 from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
 from shared.kube.pace import paced
 from shared.kube.reflector import Standing
+from shared.kube.source import source
 from shared.observability.health import PING, Check
 from shared.observability.logs import configure
 from shared.settings import BadSettings, ProcessSettings, read
@@ -328,7 +329,11 @@ async def serve(settings: ApiServerSettings) -> None:
     """
     user_agent = f"{PROGRAM}/{metadata.version(DISTRIBUTION)}"
     async with (
-        Connection(_source(settings), clock=time.monotonic, user_agent=user_agent) as connection,
+        Connection(
+            source(settings.kubeconfig, settings.context),
+            clock=time.monotonic,
+            user_agent=user_agent,
+        ) as connection,
         asyncio.TaskGroup() as tasks,
     ):
         process = Process(settings, connection)
@@ -362,16 +367,6 @@ def main() -> None:
 
 def _names(listed: str) -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, listed.split(","))))
-
-
-def _source(settings: ApiServerSettings) -> Source:
-    """Where credentials come from: a kubeconfig where one is named, else the pod's account."""
-    if settings.kubeconfig is None:
-        return InCluster()
-    # Only here: what reads a kubeconfig is large, and a pod has none.
-    from shared.kube.kubeconfig import Kubeconfig
-
-    return Kubeconfig(settings.kubeconfig, settings.context)
 
 
 def _wall() -> float:

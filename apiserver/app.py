@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from apiserver import discovery, health, openapi
+from apiserver import discovery, openapi
 from apiserver.authentication import Authenticator, authentication, peer_of
 from apiserver.authorization import INFO, Authorizer, authorization
 from apiserver.flow import Lifecycle, closing, deadline, readiness
@@ -36,6 +36,7 @@ from shared.errors import (
     Unavailable,
     from_status,
 )
+from shared.observability import probes
 from shared.observability.health import Check
 from shared.vocabulary import WEBHOOK_PREFIX
 
@@ -85,7 +86,7 @@ def make_app(services: Services) -> web.Application:
     app.add_routes(services.admission)
     app.add_routes(discovery.routes(services.package_version))
     app.add_routes(openapi.routes())
-    app.add_routes(health.routes(services.health))
+    app.add_routes(probes.routes(services.health))
     app.add_routes([web.get("/metrics", services.metrics.expose)])
     return app
 

@@ -92,6 +92,9 @@ QUOTA_ALLOCATED: Final = "tenant-quota-allocated"
 NAMESPACE: Final = "cozy-gpu"
 """Where our processes, our settings and licence secrets live."""
 
+LEASE_NAME: Final = "gpu-binder"
+"""Lease in our namespace by which one binder of several leads."""
+
 SETTINGS_NAME: Final = "gpu-settings"
 """ConfigMap with the settings, in our namespace. Written by the hoster."""
 

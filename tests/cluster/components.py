@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared import vocabulary
+from tests.cluster.access import GPU_BINDER
 from tests.cluster.build import Binaries
 from tests.cluster.keys import Pair
 
@@ -257,7 +258,7 @@ def webhook_user(at: Layout) -> dict[str, object]:
 
 
 def audit_policy() -> dict[str, object]:
-    """Whole requests and answers for what we judge by; nothing else is written."""
+    """Whole requests and answers for what we judge by, and all that the binder asks for."""
     judged: list[dict[str, object]] = [
         {"group": "", "resources": ["pods", "pods/*"]},
         {"group": vocabulary.GROUP},
@@ -272,6 +273,7 @@ def audit_policy() -> dict[str, object]:
         "omitStages": ["RequestReceived"],
         "rules": [
             {"level": "RequestResponse", "resources": judged},
+            {"level": "Metadata", "users": [GPU_BINDER.name]},
             {"level": "None"},
         ],
     }

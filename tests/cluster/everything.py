@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from tests.cluster.access import ADMIN, tenant_user
+from tests.cluster.binder import Binder
 from tests.cluster.build import Binaries
 from tests.cluster.install import Catalog
 from tests.cluster.plane import ControlPlane, control_plane
@@ -32,6 +33,7 @@ class Everything:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.catalog = Catalog(plane)
+        self._binder = Binder(plane)
         self._kubevirt: Process | None = None
 
     async def install(self) -> None:
@@ -39,6 +41,7 @@ class Everything:
         await kinds.install(self.plane.cluster)
         await self.catalog.install()
         await self.catalog.enforce()
+        await self._binder.start()
         await self._start_kubevirt()
 
     async def refresh(self) -> None:
@@ -49,11 +52,13 @@ class Everything:
         await self.catalog.restart()
         await self.catalog.apply_service()
         await self.catalog.enforce()
+        await self._binder.restart()
         await self._start_kubevirt()
 
     async def stop(self) -> None:
         """Stop our processes."""
         await self._stop_kubevirt()
+        await self._binder.stop()
         await self.catalog.stop()
 
     async def _start_kubevirt(self) -> None:
@@ -81,7 +86,7 @@ async def everything(folder: Path, binaries: Binaries, tell: Tell) -> AsyncItera
         await write_tools(folder, plane)
         running = Everything(plane)
         try:
-            await tell("installing manifests/ and starting gpu-apiserver, KubeVirt's stand-in")
+            await tell("installing manifests/ and starting ours, and KubeVirt's stand-in")
             await running.install()
             yield running
         finally:

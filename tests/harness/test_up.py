@@ -20,6 +20,7 @@ from tests.harness.programs import HEEDS_INTERRUPTS
 PARTS = {
     "etcd",
     "gpu-apiserver",
+    "gpu-binder",
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
@@ -27,7 +28,7 @@ PARTS = {
     "supervise",
     "tests.kubevirt",
 }
-OURS = {"gpu-apiserver", "tests.kubevirt"}
+OURS = {"gpu-apiserver", "gpu-binder", "tests.kubevirt"}
 
 
 def quiet(_: str) -> None:

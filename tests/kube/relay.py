@@ -16,6 +16,8 @@ class Relay:
         self._target = port
         self._flows = asyncio.Event()
         self._flows.set()
+        self._asks = asyncio.Event()
+        self._asks.set()
         self._refuses = False
         self._pairs: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -42,6 +44,14 @@ class Relay:
     def freeze(self) -> None:
         """Keep every connection open and pass nothing on: a peer lost without a word."""
         self._flows.clear()
+
+    def hold_requests(self) -> None:
+        """Pass on what the server says, and keep what it is asked."""
+        self._asks.clear()
+
+    def send_requests(self) -> None:
+        """Pass on what was kept, however late that is."""
+        self._asks.set()
 
     def thaw(self) -> None:
         """Pass on again. What was held belongs to connections that nobody reads any more."""
@@ -76,8 +86,8 @@ class Relay:
                 self._writers.add(forth)
                 try:
                     async with asyncio.TaskGroup() as both:
-                        both.create_task(self._pass(reader, forth, None))
-                        both.create_task(self._pass(back, writer, self.cut_after))
+                        both.create_task(self._pass(reader, forth, None, self._asks))
+                        both.create_task(self._pass(back, writer, self.cut_after, self._flows))
                 finally:
                     self._writers.discard(forth)
                     forth.close()
@@ -89,11 +99,16 @@ class Relay:
             self._pairs.discard(task)
 
     async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cut_after: int | None
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        cut_after: int | None,
+        open_: asyncio.Event,
     ) -> None:
         passed = 0
         while data := await reader.read(65536):
             await self._flows.wait()
+            await open_.wait()
             passed += len(data)
             if cut_after is not None and passed > cut_after:
                 writer.write(data[: len(data) // 2])

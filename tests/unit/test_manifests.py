@@ -14,6 +14,7 @@ from admission.routes import DEADLINE_SECONDS
 from apiserver.__main__ import ApiServerSettings
 from apiserver.listener import DRAIN_SECONDS
 from apiserver.options import END_SECONDS
+from binder.__main__ import BinderSettings
 from shared import vocabulary as words
 from shared.settings import GpuSettings, parse
 
@@ -65,8 +66,12 @@ def reads(group: str, *resources: str) -> set[tuple[str, str, str]]:
     return {(group, resource, verb) for resource in resources for verb in READ}
 
 
-def pod_spec() -> Manifest:
-    spec: Manifest = the("Deployment", words.SERVICE_APISERVER)["spec"]["template"]["spec"]
+BINDER = "gpu-binder"
+BOTH = pytest.mark.parametrize("process", [words.SERVICE_APISERVER, BINDER])
+
+
+def pod_spec(process: str = words.SERVICE_APISERVER) -> Manifest:
+    spec: Manifest = the("Deployment", process)["spec"]["template"]["spec"]
     return spec
 
 
@@ -187,16 +192,19 @@ def test_the_service_leads_to_the_named_port_of_the_servers_pods() -> None:
     assert [each["name"] for each in container["ports"]] == ["https"]
 
 
-def test_a_rollout_never_leaves_fewer_than_two_and_a_drain_takes_one_at_a_time() -> None:
-    deployment = the("Deployment", words.SERVICE_APISERVER)["spec"]
-    budget = the("PodDisruptionBudget", words.SERVICE_APISERVER)["spec"]
+@BOTH
+def test_a_rollout_never_leaves_fewer_than_two_and_a_drain_takes_one_at_a_time(
+    process: str,
+) -> None:
+    deployment = the("Deployment", process)["spec"]
+    budget = the("PodDisruptionBudget", process)["spec"]
     assert deployment["replicas"] == 2
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     # Not minAvailable: with one replica, as on a cluster of one node, no drain would ever end.
     assert "minAvailable" not in budget
     assert budget["maxUnavailable"] == 1
     assert budget["selector"] == deployment["selector"]
-    (apart,) = pod_spec()["affinity"]["podAntiAffinity"][
+    (apart,) = pod_spec(process)["affinity"]["podAntiAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]
     assert apart["topologyKey"] == "kubernetes.io/hostname"
@@ -210,11 +218,33 @@ def test_the_server_has_time_to_end_by_itself() -> None:
     assert delay + 2 * DRAIN_SECONDS + END_SECONDS < pod_spec()["terminationGracePeriodSeconds"]
 
 
-def test_the_server_runs_with_no_privilege_at_all() -> None:
-    spec = pod_spec()
+def test_the_binder_has_time_to_end_its_writes_and_give_the_lease_back() -> None:
+    settings = BinderSettings()
+    ends = settings.end_deadline + settings.times().attempt
+
+    assert ends < pod_spec(BINDER)["terminationGracePeriodSeconds"]
+
+
+def test_the_binder_is_probed_where_it_listens() -> None:
+    (container,) = pod_spec(BINDER)["containers"]
+    (port,) = container["ports"]
+    assert container["command"] == [BINDER]
+    assert container["args"] == [f"--health-port={port['containerPort']}"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == port["name"]
+
+
+@BOTH
+def test_each_process_is_an_account_of_its_own(process: str) -> None:
+    assert pod_spec(process)["serviceAccountName"] == process
+
+
+@BOTH
+def test_a_process_runs_with_no_privilege_at_all(process: str) -> None:
+    spec = pod_spec(process)
     (container,) = spec["containers"]
     assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 65532
+    assert spec["securityContext"]["runAsUser"] == 65532
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
@@ -226,6 +256,7 @@ def test_the_server_runs_with_no_privilege_at_all() -> None:
 def test_the_certificate_is_for_the_name_that_the_api_server_asks_for() -> None:
     leaf = the("Certificate", words.SERVICE_APISERVER, folder="components/cert-manager")["spec"]
     (volume,) = pod_spec()["volumes"]
+    assert pod_spec()["securityContext"]["fsGroup"] == 65532, "the certificate is root's"
     assert f"{words.SERVICE_APISERVER}.{words.NAMESPACE}.svc" in leaf["dnsNames"]
     assert volume["secret"]["secretName"] == leaf["secretName"]
     injected = (MANIFESTS / "components/cert-manager-ca/kustomization.yaml").read_text()
@@ -238,7 +269,13 @@ def test_our_calls_to_the_cluster_have_a_priority_level_of_their_own() -> None:
     levels = [m for m in manifests_of("base") if m["kind"] == "PriorityLevelConfiguration"]
     schemas = [m for m in manifests_of("base") if m["kind"] == "FlowSchema"]
     (level,) = levels
-    assert len(schemas) == 2
+    accounts = {
+        subject["serviceAccount"]["name"]
+        for schema in schemas
+        for rule in schema["spec"]["rules"]
+        for subject in rule["subjects"]
+    }
+    assert accounts == {words.SERVICE_APISERVER, BINDER}
     for schema in schemas:
         assert schema["spec"]["priorityLevelConfiguration"]["name"] == level["metadata"]["name"]
         # Kubernetes' own schema for all service accounts matches at 9000.

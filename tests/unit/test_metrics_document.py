@@ -11,6 +11,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from admission.routes import Figures
 from apiserver.metrics import PREFIX, Metrics
+from binder.metrics import Metrics as BinderMetrics
+from binder.metrics import Told
 from shared.kube.reflector import Report, Standing
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -42,8 +44,40 @@ async def exposed() -> str:
     return answer.body.decode()
 
 
+def quiet() -> Told:
+    """A binder that stands by."""
+    return Told(
+        leads=False,
+        terms=0,
+        epoch=0,
+        passes=0,
+        seconds=0.0,
+        deciding_seconds=0.0,
+        since_pass=float("inf"),
+        held=0,
+        works={},
+        writes={},
+    )
+
+
+async def exposed_by_binder() -> str:
+    request = make_mocked_request("GET", "/metrics")
+    answer = await BinderMetrics(quiet, lambda: [NEVER]).expose(request)
+    assert isinstance(answer.body, bytes)
+    return answer.body.decode()
+
+
+def test_what_a_binder_that_stands_by_would_count_is_told_as_none() -> None:
+    lines = asyncio.run(exposed_by_binder()).splitlines()
+
+    assert "gpu_binder_leader 0.0" in lines
+    assert "gpu_binder_seconds_since_pass +Inf" in lines
+    assert 'gpu_binder_writes_total{outcome="Unknown",verb="patch"} 0.0' in lines
+    assert 'gpu_binder_works_total{outcome="Done"} 0.0' in lines
+
+
 def test_every_figure_is_in_the_document_and_the_other_way_round() -> None:
-    text = asyncio.run(exposed())
+    text = asyncio.run(exposed()) + asyncio.run(exposed_by_binder())
     served = {
         name
         for name in re.findall(r"(?m)^# TYPE (gpu_\w+) ", text)

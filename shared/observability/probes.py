@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import structlog
 from aiohttp import web
 
-from shared.errors import NotFound
 from shared.observability.health import Check, report
 
 log = structlog.get_logger(__name__)
@@ -35,7 +34,7 @@ class _Endpoint:
         name = request.match_info["check"]
         checks = [check for check in self._checks if check.name == name]
         if not checks:
-            raise NotFound(f"{self._name} has no check {name!r}")
+            raise web.HTTPNotFound(text=f"{self._name} has no check {name!r}")
         return self._answer(request, checks)
 
     def _answer(self, request: web.Request, checks: Sequence[Check]) -> web.Response:

@@ -1,0 +1,357 @@
+"""The process that acts: what it is made of, in which order it starts, and how it ends.
+
+Everything real is made here: clocks, chance, sockets, signals. Nothing else reads them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import socket
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Final
+
+import structlog
+import uvloop
+from aiohttp import web
+from pydantic import Field
+
+from binder import office, system
+from binder.actions import Plan
+from binder.apply import Hand
+from binder.loop import Figures, Loop, Superseded
+from binder.metrics import Metrics, Told
+from shared.core.cluster import ClusterState
+from shared.core.model import Change
+from shared.errors import ApiError
+from shared.fields import NOTHING, Json
+from shared.kube.collections import CLUSTER, Collection
+from shared.kube.connect import Connection
+from shared.kube.credentials import CredentialsError
+from shared.kube.followed import FollowedSettings
+from shared.kube.informer import Informer
+from shared.kube.leases import Candidate, Elector, Times
+from shared.kube.reflector import Standing
+from shared.kube.source import source
+from shared.kube.writer import Writer
+from shared.observability import probes
+from shared.observability.health import PING, Check
+from shared.observability.logs import configure
+from shared.settings import BadSettings, ProcessSettings, read
+from shared.vocabulary import LEASE_NAME, NAMESPACE, RESOURCE_SYSTEMS
+
+log = structlog.get_logger(__name__)
+
+PROGRAM: Final = "gpu-binder"
+DISTRIBUTION: Final = "cozystack-gpu"
+
+
+class BinderSettings(ProcessSettings):
+    """Flags of the binder, or variables such as GPU_HEALTH_PORT."""
+
+    bind_address: str = Field(
+        default="::", description="address for health and metrics; :: is every one of both families"
+    )
+    health_port: int = Field(
+        default=8081, ge=1, le=65535, description="port for health and metrics (HTTP)"
+    )
+    lease_duration: float = Field(
+        default=15.0, description="seconds after which a leader that is not heard of is replaced"
+    )
+    renew_deadline: float = Field(
+        default=10.0, description="seconds after which a leader that cannot renew stops"
+    )
+    retry_period: float = Field(
+        default=2.0, description="seconds between two attempts to lead, or to go on leading"
+    )
+    request_timeout: float = Field(default=5.0, gt=0, description="seconds that one write may take")
+    end_deadline: float = Field(
+        default=10.0,
+        ge=0,
+        le=300,
+        description="seconds for the writes that are under way at SIGTERM",
+    )
+
+    def times(self) -> Times:
+        """The times of the election.
+
+        Raises:
+            BadSettings: they do not leave room for each other.
+        """
+        try:
+            times = Times(self.lease_duration, self.renew_deadline, self.retry_period)
+        except ValueError as error:
+            raise BadSettings(
+                f"--lease-duration, --renew-deadline, --retry-period: {error}"
+            ) from None
+        room = times.lease - times.renew
+        if self.request_timeout > room:
+            # What a leader sent last must be given up before another may lead (rule 7.1).
+            raise BadSettings(
+                f"--request-timeout: {self.request_timeout:g} s, expected at most {room:g} s, "
+                "which is --lease-duration without --renew-deadline"
+            )
+        return times
+
+
+class Process:
+    """What the process is made of. Made, nothing runs yet; `jobs` is what has to."""
+
+    def __init__(self, settings: BinderSettings, connection: Connection) -> None:
+        self.leaving = asyncio.Event()
+        self._connection = connection
+        self._chance = random.SystemRandom()
+        self._state = ClusterState()
+        self._loop: Loop | None = None
+        self._figures = Figures()
+        self._terms = 0
+        self._epoch = 0
+        self._refused: frozenset[str] = frozenset()
+        self._informer = Informer(
+            connection,
+            CLUSTER,
+            self._apply,
+            clock=_clock,
+            chance=self._chance,
+            on_standing=self._judge,
+        )
+        self._settings = FollowedSettings(self._apply)
+        self._informer.follow(FollowedSettings.collection, _Waking(self._settings, self._wake))
+        self._system = office.FollowedSystem(self._wake)
+        self._informer.follow(
+            Collection(RESOURCE_SYSTEMS, office.SYSTEMS, lambda raw, _: raw), self._system
+        )
+        times = settings.times()
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        lease = (NAMESPACE, LEASE_NAME)
+        self._elector = Elector(
+            connection,
+            Candidate(identity, LEASE_NAME, NAMESPACE, times),
+            times,
+            lease=lease,
+            clock=_clock,
+            wall=_wall,
+            chance=self._chance,
+        )
+        self._writer = Writer(
+            connection,
+            may_write=self._elector.leads,
+            clock=_clock,
+            chance=self._chance,
+            timeout=settings.request_timeout,
+        )
+        metrics = Metrics(self._tell, self._informer.reports)
+        self.app = web.Application()
+        self.app.router.add_get("/metrics", metrics.expose)
+        self.app.add_routes(
+            probes.routes(
+                {
+                    "healthz": [PING],
+                    "livez": [PING],
+                    "readyz": [
+                        PING,
+                        Check("informer-sync", self._unsynced),
+                        Check("lease", lambda: self._elector.trouble),
+                        Check("shutdown", lambda: "asked to end" if self.leaving.is_set() else ""),
+                    ],
+                }
+            )
+        )
+
+    def jobs(self) -> dict[str, Coroutine[None, None, None]]:
+        """What runs until the process ends, by name."""
+        return {"informer": self._informer.run(), "lease": self._elector.run(self._lead)}
+
+    async def finish(self) -> None:
+        """Let the pass that is under way end; begin no other."""
+        if self._loop is not None:
+            await self._loop.end()
+
+    async def _lead(self) -> None:
+        """One term of office; returns when another has begun."""
+        try:
+            self._epoch = await office.take(
+                self._writer,
+                self._connection,
+                self._informer.reread,
+                self._system,
+                wrote=lambda raw: self._informer.wrote(RESOURCE_SYSTEMS, raw),
+                chance=self._chance,
+            )
+            self._terms += 1
+            hand = Hand(self._writer, self._epoch, wrote=self._informer.wrote, clock=_clock)
+            self._loop = Loop(
+                self._decide,
+                hand.perform,
+                self._check,
+                figures=self._figures,
+                clock=_clock,
+                chance=self._chance,
+            )
+            await self._loop.run()
+        except Superseded as why:
+            log.warning("term over", epoch=self._epoch, why=str(why))
+        finally:
+            self._loop = None
+
+    def _decide(self, held: frozenset[str]) -> Plan:
+        """What is to be done now."""
+        del held
+        report = system.report(
+            self._system.raw,
+            self._state,
+            self._settings.in_force,
+            self._settings.problems,
+            datetime.fromtimestamp(_wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        return Plan(() if report is None else (report,))
+
+    async def _check(self, is_refused: bool) -> None:
+        """Find out whether this is still our term.
+
+        Args:
+            is_refused: whether a write was refused, so that it has to be asked for.
+
+        Raises:
+            Superseded: it is not.
+        """
+        raw: Json | None = self._system.raw
+        if is_refused:
+            try:
+                raw = await self._writer.read(office.SYSTEM)
+            except ApiError as error:
+                log.warning("epoch not read", error=f"{type(error).__name__}: {error}")
+        epoch = office.epoch_of(raw or NOTHING)
+        if epoch != self._epoch:
+            raise Superseded(f"the GPUSystem says {epoch}")
+
+    def _apply(self, change: Change) -> None:
+        self._state.apply(change)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._loop is not None:
+            self._loop.wake()
+
+    def _judge(self) -> None:
+        refused = self._informer.unreadable
+        if refused != self._refused:
+            self._refused = refused
+            if refused:
+                log.error("rights are missing", may_not_read=sorted(refused))
+        self._state.set_unreadable(refused)
+        self._wake()
+
+    def _unsynced(self) -> str:
+        """Which collections are not known; those of KubeVirt may be missing (rule 7.15)."""
+        return ", ".join(
+            f"{report.name}: {report.trouble or report.standing}"
+            for report in self._informer.reports()
+            if report.standing in {Standing.STARTING, Standing.UNREADABLE}
+        )
+
+    def _tell(self) -> Told:
+        figures = self._figures
+        return Told(
+            leads=self._elector.leads(),
+            terms=self._terms,
+            epoch=self._epoch,
+            passes=figures.passes,
+            seconds=figures.seconds,
+            deciding_seconds=figures.deciding_seconds,
+            since_pass=_clock() - figures.last_at,
+            held=figures.held,
+            works=figures.works,
+            writes=self._writer.counts,
+        )
+
+
+class _Waking:
+    """The settings, and a pass after each change of the ConfigMap: also one of its mistakes."""
+
+    def __init__(self, followed: FollowedSettings, wake: Callable[[], None]) -> None:
+        self._followed = followed
+        self._wake = wake
+
+    def put(self, value: Json) -> None:
+        self._followed.put(value)
+        self._wake()
+
+    def gone(self, value: Json) -> None:
+        self._followed.gone(value)
+        self._wake()
+
+
+async def serve(settings: BinderSettings) -> None:
+    """Run the process.
+
+    Start: follow the cluster, and wait to lead. End, on SIGTERM: begin no other pass; let the
+    writes that are under way end, for so long; give the Lease back; last of all the readers.
+    """
+    user_agent = f"{PROGRAM}/{metadata.version(DISTRIBUTION)}"
+    credentials = source(settings.kubeconfig, settings.context)
+    async with (
+        Connection(credentials, clock=time.monotonic, user_agent=user_agent) as connection,
+        asyncio.TaskGroup() as tasks,
+    ):
+        process = Process(settings, connection)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process.leaving.set)
+        async with _listening(process.app, settings.bind_address, settings.health_port):
+            jobs = {name: tasks.create_task(job, name=name) for name, job in process.jobs().items()}
+            log.info("serving", address=settings.bind_address, port=settings.health_port)
+            await process.leaving.wait()
+            log.info("ending")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(settings.end_deadline):
+                    await process.finish()
+            jobs["lease"].cancel()
+            await asyncio.wait([jobs["lease"]])
+            jobs["informer"].cancel()
+    log.info("ended")
+
+
+@asynccontextmanager
+async def _listening(app: web.Application, address: str, port: int) -> AsyncIterator[None]:
+    """Serve health and metrics, in plain HTTP: there is nothing of any tenant in it."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, address, port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def main() -> None:
+    """Read the settings, run, and end as told."""
+    try:
+        settings = read(BinderSettings, sys.argv[1:])
+        settings.times()
+        configure(settings.log_level, settings.log_format)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
+    except* (BadSettings, CredentialsError, OSError) as errors:
+        sys.exit("\n".join(f"{PROGRAM}: {error}" for error in errors.exceptions))
+
+
+def _clock() -> float:
+    """Monotonic seconds that go on while the machine sleeps: a lease does."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _wall() -> float:
+    """POSIX seconds."""
+    return time.time_ns() / 1e9
+
+
+if __name__ == "__main__":
+    main()

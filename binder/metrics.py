@@ -1,0 +1,133 @@
+"""Figures of the binder, for Prometheus: taken when asked for, with few and bounded labels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from shared.kube.reflector import Report
+from shared.observability.reflectors import ReflectorFigures
+
+PREFIX: Final = "gpu_binder"
+"""Begin of the names of our figures."""
+
+OUTCOMES: Final = ("Done", "Stale", "Refused", "Missing", "Unknown", "Withheld")
+"""Every outcome of a write; works end with one of them too."""
+
+VERBS: Final = ("create", "patch", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the process tells of itself at one moment.
+
+    Attributes:
+        leads: whether it leads.
+        terms: how many terms of office it began.
+        epoch: of the last of them, 0 before the first.
+        passes: how many passes it ran.
+        seconds: how long they took together, writing included.
+        deciding_seconds: how long deciding took of that.
+        since_pass: seconds since the last one ended; infinite before.
+        held: works that rest after a failure.
+        works: how many works ended with each outcome.
+        writes: how many writes of each verb had each outcome.
+    """
+
+    leads: bool
+    terms: int
+    epoch: int
+    passes: int
+    seconds: float
+    deciding_seconds: float
+    since_pass: float
+    held: int
+    works: Mapping[str, int]
+    writes: Mapping[tuple[str, str], int]
+
+
+class _Figures(Collector):
+    def __init__(self) -> None:
+        self.told: Told | None = None
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        told = self.told
+        if told is None:
+            return
+        yield _gauge("leader", "1 while this replica leads.", told.leads)
+        yield _counter("terms", "Terms of office that this replica began.", told.terms)
+        yield _gauge("epoch", "Number of the last term that this replica began.", told.epoch)
+        yield _counter(
+            "passes", "Passes: decisions about everything, and their writes.", told.passes
+        )
+        yield _counter("pass_seconds", "How long passes took together.", told.seconds)
+        yield _counter("deciding_seconds", "How long deciding took of that.", told.deciding_seconds)
+        yield _gauge(
+            "seconds_since_pass", "Seconds since the last pass ended; +Inf before.", told.since_pass
+        )
+        yield _gauge("works_held", "Sets and the like that rest after a failure.", told.held)
+        works = CounterMetricFamily(
+            f"{PREFIX}_works", "Works by what ended them.", labels=["outcome"]
+        )
+        for outcome in OUTCOMES:
+            works.add_metric([outcome], told.works.get(outcome, 0))
+        yield works
+        writes = CounterMetricFamily(
+            f"{PREFIX}_writes", "Writes, by verb and outcome.", labels=["verb", "outcome"]
+        )
+        for verb in VERBS:
+            for outcome in OUTCOMES:
+                writes.add_metric([verb, outcome], told.writes.get((verb, outcome), 0))
+        yield writes
+
+
+class Metrics:
+    """The registry of this process.
+
+    Args:
+        told: what to tell now; called on the loop, at each scrape.
+        inputs: how each collection that we follow stands.
+    """
+
+    def __init__(
+        self, told: Callable[[], Told], inputs: Callable[[], Iterable[Report]] = tuple
+    ) -> None:
+        self._told = told
+        self._inputs = inputs
+        self._figures = _Figures()
+        self._collections = ReflectorFigures(PREFIX)
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self.registry.register(self._collections)
+        self.registry.register(self._figures)
+
+    async def expose(self, _: web.Request) -> web.Response:
+        """GET /metrics, in the text format of Prometheus."""
+        self._collections.take(self._inputs())
+        self._figures.told = self._told()
+        body = await asyncio.to_thread(generate_latest, self.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _gauge(name: str, told: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"{PREFIX}_{name}", told, value=float(value))
+
+
+def _counter(name: str, told: str, value: float) -> Metric:
+    return CounterMetricFamily(f"{PREFIX}_{name}", told, value=float(value))

@@ -1,0 +1,178 @@
+"""Terms of office: the second fence, for a leader that slept between its check and its send.
+
+Each leader raises the epoch in the GPUSystem before it books anything, and a policy refuses what
+carries an older one (rule 7.1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+import orjson
+import structlog
+
+from shared.errors import ApiError, NotFound
+from shared.fields import NOTHING, Json, mapping, mappings, text, whole
+from shared.kube.pace import backoff
+from shared.kube.paths import collection, item
+from shared.kube.writer import Done, Outcome, Stale, Withheld, Writer
+from shared.vocabulary import (
+    GROUP_VERSION,
+    KIND_SYSTEM,
+    RESOURCE_CLAIMS,
+    RESOURCE_SYSTEMS,
+    SYSTEM_NAME,
+)
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+SYSTEMS: Final = collection(GROUP_VERSION, RESOURCE_SYSTEMS)
+SYSTEM: Final = item(GROUP_VERSION, RESOURCE_SYSTEMS, SYSTEM_NAME)
+CLAIMS: Final = collection(GROUP_VERSION, RESOURCE_CLAIMS)
+
+_PAGE: Final = "500"
+
+
+class Requests(Protocol):
+    """The part of a connection that reading claims needs."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        """As `Connection.request`."""
+        ...
+
+
+def epoch_of(raw: Json) -> int | None:
+    """The epoch in the status of a GPUSystem or a claim; None where it has none."""
+    return whole(mapping(raw.get("status")).get("epoch"))
+
+
+def next_epoch(system: Json, known: Iterable[int]) -> int:
+    """An epoch above all that were used: a GPUSystem can be made anew, or be set back.
+
+    Args:
+        system: the GPUSystem, empty where it was just made.
+        known: epochs of claims, and others that were seen.
+    """
+    return max((epoch_of(system) or 0, *known)) + 1
+
+
+async def take(
+    writer: Writer,
+    connection: Requests,
+    reread: Callable[[], Awaitable[None]],
+    followed: FollowedSystem,
+    *,
+    wrote: Callable[[Json], None],
+    chance: random.Random,
+) -> int:
+    """Begin a term: from now on nothing that an older leader sends is taken, and all is known.
+
+    Reads everything afresh, raises the epoch, waits until what was sent before has been carried
+    out or never will be, and reads everything again.
+
+    Returns:
+        The epoch of this term.
+    """
+    await reread()
+    failures = 0
+    while (epoch := await _raise_epoch(writer, connection, followed, wrote)) is None:
+        failures += 1
+        await asyncio.sleep(backoff(failures, chance.random()))
+    await asyncio.sleep(writer.timeout)
+    await reread()
+    log.info("term begun", epoch=epoch)
+    return epoch
+
+
+async def _raise_epoch(
+    writer: Writer,
+    connection: Requests,
+    followed: FollowedSystem,
+    wrote: Callable[[Json], None],
+) -> int | None:
+    """Raise it by what is there now; None where that has to be tried again."""
+    try:
+        system = await writer.read(SYSTEM)
+        claims = await _epochs_of_claims(connection)
+    except ApiError as error:
+        log.warning("epoch not read", error=f"{type(error).__name__}: {error}")
+        return None
+    if system is None:
+        made = await writer.create(SYSTEMS, _new_system())
+        if not isinstance(made, Done):
+            _not_yet("GPUSystem not created", made)
+            return None
+        system = made.object
+    epoch = next_epoch(system, [*claims, followed.highest])
+    version = text(mapping(system.get("metadata")).get("resourceVersion"))
+    raised = await writer.merge_patch(
+        f"{SYSTEM}/status", {"status": {"epoch": epoch}}, version=version
+    )
+    if not isinstance(raised, Done):
+        _not_yet("epoch not raised", raised)
+        return None
+    wrote(raised.object)
+    return epoch
+
+
+async def _epochs_of_claims(connection: Requests) -> list[int]:
+    """The highest epoch of each page of claims; none where the kind is not served."""
+    found: list[int] = []
+    params = {"limit": _PAGE}
+    while True:
+        try:
+            page = mapping(orjson.loads(await connection.request("GET", CLAIMS, params=params)))
+        except NotFound:
+            return found
+        epochs = [epoch_of(raw) or 0 for raw in mappings(page.get("items"))]
+        found.append(max(epochs, default=0))
+        token = text(mapping(page.get("metadata")).get("continue"))
+        if not token:
+            return found
+        params = {"limit": _PAGE, "continue": token}
+
+
+def _new_system() -> Json:
+    return {"apiVersion": GROUP_VERSION, "kind": KIND_SYSTEM, "metadata": {"name": SYSTEM_NAME}}
+
+
+def _not_yet(what: str, outcome: Outcome) -> None:
+    level = log.debug if isinstance(outcome, Stale | Withheld) else log.warning
+    level(what, outcome=outcome)
+
+
+class FollowedSystem:
+    """The GPUSystem as it is followed; a sink for its collection.
+
+    Attributes:
+        raw: the object, empty where there is none.
+        highest: the highest epoch that it ever had here. Of a term in which nothing was booked
+            no claim tells once the GPUSystem is deleted.
+    """
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self.raw: Json = NOTHING
+        self.highest = 0
+
+    def put(self, value: Json) -> None:
+        """It was added or changed."""
+        self.raw = value
+        self.highest = max(self.highest, epoch_of(value) or 0)
+        self._on_change()
+
+    def gone(self, value: Json) -> None:
+        """It was deleted."""
+        del value
+        self.raw = NOTHING
+        self._on_change()

@@ -1,0 +1,1 @@
+"""The binder's process on the real control plane."""

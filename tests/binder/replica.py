@@ -1,0 +1,144 @@
+"""One replica of the binder, and what the API server remembers of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from shared import vocabulary
+from tests.cluster.access import User
+from tests.cluster.api import Object
+from tests.cluster.binder import BRISK, SYSTEM, Binder
+from tests.cluster.components import HOST
+from tests.cluster.plane import ControlPlane
+from tests.cluster.waiting import wait_until
+
+LEASE = "coordination.k8s.io/v1/Lease"
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+class Replica:
+    """A process that can be stopped, continued and killed.
+
+    Args:
+        plane: where it works.
+        name: its log's, and a group of its user by which the audit log knows it.
+        user: who it is.
+        port: of a relay to the API server; straight without.
+        program: what to start instead of our binder.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        name: str,
+        user: User,
+        port: int | None,
+        program: Sequence[str | Path],
+    ) -> None:
+        self.plane = plane
+        self.name = name
+        kubeconfig = plane.cluster.access.kubeconfig(user)
+        if port is not None:
+            kubeconfig = _through(kubeconfig, port)
+        self._binder = Binder(plane, name, (*BRISK, "--log-level=debug"), kubeconfig, program)
+        self._is_stopped = False
+
+    async def start(self) -> None:
+        """Start it, and wait until it is ready to lead."""
+        await self._binder.start()
+
+    async def end(self) -> None:
+        """End it in its own way."""
+        if self._is_stopped:
+            self.go_on()
+        await self._binder.stop()
+
+    async def kill(self) -> None:
+        """End it as a crash would."""
+        await self._binder.component.kill()
+
+    def stop(self) -> None:
+        """SIGSTOP."""
+        self._signal(signal.SIGSTOP)
+        self._is_stopped = True
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+        self._is_stopped = False
+
+    def _signal(self, number: signal.Signals) -> None:
+        process = self._binder.component.process
+        assert process is not None
+        os.kill(process.pid, number)
+
+    async def figures(self) -> dict[str, float]:
+        """Its metrics, by name with labels."""
+        url = f"http://{HOST}:{self._binder.component.port}/metrics"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            lines = [line for line in (await answer.text()).splitlines() if line[:1] != "#"]
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+    async def until_in_office(self, above: int = 0) -> int:
+        """Wait until it leads in a term above this one; returns its epoch."""
+
+        async def begun() -> int | None:
+            figures = await self.figures()
+            epoch = int(figures["gpu_binder_epoch"])
+            leads = figures["gpu_binder_leader"] == 1.0 and figures["gpu_binder_passes_total"] > 0
+            return epoch if leads and epoch > above else None
+
+        return await wait_until(begun, f"{self.name} leads above {above}; see {self.log}")
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self.plane.at.logs / f"{self.name}.log"
+
+    def requests(self) -> list[Object]:
+        """Everything that it asked of the API server and was answered, in order."""
+        return [
+            event
+            for event in self.plane.audit_events()
+            if self.name in event["user"].get("groups", ())
+        ]
+
+    def writes(self, *, leases: bool = False) -> list[str]:
+        """Verb, path and code of its writes, the Lease's left out unless asked for."""
+        return [
+            f"{event['verb']} {event['requestURI']} {event['responseStatus']['code']}"
+            for event in self.requests()
+            if event["verb"] in WRITES
+            and (leases or event["objectRef"]["resource"] != "leases")
+            and event["stage"] == "ResponseComplete"
+        ]
+
+
+async def epoch(plane: ControlPlane) -> int:
+    """The epoch that the GPUSystem has, 0 where there is none."""
+    found = await plane.cluster.admin.find(SYSTEM, vocabulary.SYSTEM_NAME)
+    value: Any = (found or {}).get("status", {}).get("epoch", 0)
+    return int(value)
+
+
+async def holder(plane: ControlPlane) -> str:
+    """Who holds the Lease."""
+    lease = await plane.cluster.admin.find(LEASE, vocabulary.LEASE_NAME, vocabulary.NAMESPACE)
+    return str((lease or {}).get("spec", {}).get("holderIdentity", ""))
+
+
+def _through(kubeconfig: Path, port: int) -> Path:
+    """The same credentials, with the server reached at another port of this machine."""
+    content = json.loads(kubeconfig.read_text())
+    content["clusters"][0]["cluster"]["server"] = f"https://{HOST}:{port}"
+    path = kubeconfig.with_suffix(f".{port}")
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(content))
+    return path

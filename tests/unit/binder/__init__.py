@@ -1,0 +1,1 @@
+"""The binder's parts without a cluster."""

@@ -1,0 +1,172 @@
+"""Works carried out: their order, their outcomes, and what is known afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from binder.actions import (
+    AddFinalizer,
+    BookClaim,
+    CreateClaim,
+    DeleteClaim,
+    Kind,
+    Ref,
+    RemoveFinalizer,
+    StartPod,
+    TellVmi,
+    Work,
+)
+from binder.apply import Hand, Result, is_stale
+from shared.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
+from shared.fields import Json
+from shared.kube.writer import Missing, Refused, Stale, Unknown, Withheld, Writer
+from shared.reasons import Reason
+from shared.vocabulary import FINALIZER_CLAIM, GATE
+from tests.unit.binder.acting import Server, play
+
+AT = "2026-01-01T00:00:00Z"
+
+
+def claim(name: str, version: str = "7") -> Ref:
+    return Ref("tenant-a", name, f"uid-{name}", version)
+
+
+def book(name: str, version: str = "7") -> BookClaim:
+    return BookClaim(claim(name, version), "n1", "example.com/a10", AT)
+
+
+START = StartPod(Ref("tenant-a", "pod", "uid-pod", "8"), "n1", (GATE,))
+EVENT = TellVmi("tenant-a", "vm", "u", Reason.NO_CAPACITY, "none free", AT)
+
+
+def perform(
+    server: Server, *works: Work, may_write: bool = True
+) -> tuple[list[Result], list[tuple[str, Json]], float]:
+    """What came of works, what was learnt, and how long that took."""
+    learnt: list[tuple[str, Json]] = []
+
+    async def scene(writer: Writer) -> tuple[list[Result], float]:
+        clock = asyncio.get_running_loop().time
+        hand = Hand(writer, 5, wrote=lambda kind, raw: learnt.append((kind, raw)), clock=clock)
+        began = clock()
+        return await hand.perform(works), clock() - began
+
+    results, seconds = play(scene, server, lambda: may_write)
+    return results, learnt, seconds
+
+
+def test_a_pod_starts_only_after_every_claim_of_it_was_booked() -> None:
+    """Rule 7.1."""
+    server = Server()
+    results, _, _ = perform(server, Work("set/a", ((book("a"), book("b")), (START,))))
+    assert results == [Result("set/a")]
+    assert server.story == ["PATCH a/status", "PATCH b/status", "PATCH pods/pod"]
+
+
+@pytest.mark.parametrize("error", [Conflict("x"), Forbidden("x"), NotFound("x"), Unavailable("x")])
+def test_a_pod_does_not_start_where_one_claim_was_not_booked(error: ApiError) -> None:
+    server = Server()
+    server.answer("PATCH", "/b/status", error)
+    work = Work("set/a", ((book("a"), book("b")), (START,)))
+    (result,), _, _ = perform(server, work)
+    assert not result.done
+    assert result.failed == book("b")
+    assert "PATCH pods/pod" not in server.story
+
+
+def test_one_work_that_fails_holds_up_no_other() -> None:
+    """Rule 7.3."""
+    server = Server()
+    server.answer("PATCH", "/a/status", Forbidden("no"))
+    bad, good = Work("set/a", ((book("a"),), (START,))), Work("set/b", ((book("b"),),))
+    results, _, seconds = perform(server, bad, good)
+    assert [result.done for result in results] == [False, True]
+    assert seconds < 0.1
+
+
+def test_what_was_written_is_known_before_the_pass_ends() -> None:
+    """Rule 7.2."""
+    server = Server()
+    _, learnt, _ = perform(server, Work("set/a", ((book("a"),), (START,))))
+    assert [(kind, raw["metadata"]["resourceVersion"]) for kind, raw in learnt] == [  # type: ignore[index]
+        ("gpuclaims", "101"),
+        ("pods", "102"),
+    ]
+
+
+def test_what_was_deleted_for_good_teaches_nothing() -> None:
+    server = Server()
+    server.answer("DELETE", "/a", {"kind": "Status", "status": "Success", "metadata": {}})
+    results, learnt, _ = perform(server, Work("claim/a", ((DeleteClaim(claim("a")),),)))
+    assert results == [Result("claim/a")]
+    assert learnt == []
+
+
+def test_a_lost_answer_is_found_out_once_the_write_can_come_no_more() -> None:
+    server = Server()
+    server.answer("PATCH", "/a/status", Unavailable("cut"))
+    server.answer(
+        "GET", "/a", Unavailable("still"), {"metadata": {"name": "a", "resourceVersion": "55"}}
+    )
+    (result,), learnt, seconds = perform(server, Work("set/a", ((book("a"),), (START,))))
+    assert isinstance(result.outcome, Unknown)
+    assert not is_stale(result)
+    assert [raw["metadata"]["resourceVersion"] for _, raw in learnt] == ["55"]  # type: ignore[index]
+    assert 5.0 <= seconds <= 8.0, "the write bears a deadline of 5 s"
+    assert server.story == ["PATCH a/status", "GET gpuclaims/a", "GET gpuclaims/a"]
+
+
+def test_what_is_gone_needs_no_deleting_and_no_releasing() -> None:
+    server = Server()
+    server.answer("DELETE", "/a", NotFound("none"))
+    server.answer("PATCH", "/b", NotFound("none"))
+    release = RemoveFinalizer(Kind.CLAIM, claim("b"), FINALIZER_CLAIM, (FINALIZER_CLAIM,))
+    results, _, _ = perform(
+        server, Work("claim/a", ((DeleteClaim(claim("a")),),)), Work("claim/b", ((release,),))
+    )
+    assert all(result.done for result in results)
+
+
+@pytest.mark.parametrize("error", [Conflict("told before"), Forbidden("x"), Unavailable("x")])
+def test_nothing_waits_for_an_event(error: ApiError) -> None:
+    server = Server()
+    server.answer("POST", "/events", error)
+    (result,), _, seconds = perform(server, Work("set/a", ((EVENT,), (book("a"),))))
+    assert result.done
+    assert seconds < 0.1
+
+
+def test_nothing_is_sent_and_nothing_counts_as_done_once_we_do_not_lead() -> None:
+    server = Server()
+    results, _, _ = perform(
+        server, Work("set/a", ((EVENT,),)), Work("set/b", ((book("b"),),)), may_write=False
+    )
+    assert [result.outcome for result in results] == [Withheld(), Withheld()]
+    assert server.asked == []
+
+
+def test_a_claim_that_was_just_made_is_booked_in_the_version_that_it_was_made_in() -> None:
+    server = Server()
+    made: dict[str, Any] = {"name": "a", "namespace": "tenant-a", "uid": "new"}
+    server.answer("POST", "/gpuclaims", {"metadata": {**made, "resourceVersion": "31"}})
+    new = Ref("tenant-a", "a")
+    create = CreateClaim(new, "a10", 1, "vm", "u")
+    booking = BookClaim(new, "n1", "example.com/a10", AT)
+    perform(server, Work("set/a", ((create,), (booking,))))
+    assert server.bodies[1]["metadata"] == {"resourceVersion": "31"}
+
+
+def test_a_claim_that_got_its_finalizer_first_is_booked_in_the_version_after_that() -> None:
+    server = Server()
+    finalizer = AddFinalizer(Kind.CLAIM, claim("a"), FINALIZER_CLAIM)
+    perform(server, Work("claim/a", ((finalizer,), (book("a", version=""),))))
+    assert server.bodies[1]["metadata"] == {"resourceVersion": "101"}
+
+
+def test_what_only_has_to_be_decided_anew_is_told_from_what_failed() -> None:
+    assert is_stale(Result("a", EVENT, Stale("")))
+    assert is_stale(Result("a", EVENT, Missing("")))
+    assert not is_stale(Result("a", EVENT, Refused(403, "", "")))
