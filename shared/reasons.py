@@ -105,6 +105,7 @@ TEMPLATES: dict[Reason, str] = {
     Reason.VOLUME_OUT_OF_REACH: "units are free, but out of reach: {why}",
     Reason.NODE_REFUSED: "units are free, but only where starting the VM failed lately",
     Reason.RESERVED: "the free units are kept for a VM that has waited longer",
+    Reason.NODE_LOST: "the place of these units is gone, or cannot keep them",
 }
 """One text per reason; the words are for tenants: they count units and name no node."""
 

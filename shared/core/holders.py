@@ -79,6 +79,22 @@ class Holders:
         """How many claims of a class there are."""
         return len(self._claims_by_class[class_name])
 
+    def pods_of(self, vmi_uid: str) -> list[Pod]:
+        """The pods that say that this VMI owns them and that request devices that count."""
+        return [self.pods[key] for key in self._pods_by_owner[vmi_uid]]
+
+    def used_by(self, user: str) -> list[Claim]:
+        """The claims that are attached to this VM or VMI (a uid), and a VMI's template claims."""
+        return [self.claims[key] for key in self._claims_by_user[user]]
+
+    def pods_on(self, node_name: str) -> list[Pod]:
+        """The pods that take room on a node and request devices that count."""
+        return [self.pods[key] for key in self._pods_by_node[node_name]]
+
+    def booked_on(self, node_name: str) -> list[Claim]:
+        """The claims that are booked on a node."""
+        return [self.claims[key] for key in self._claims_by_node[node_name]]
+
     # What changes.
 
     def put_pod(self, key: Key, pod: Pod | None, reach: Reach) -> None:

@@ -1,0 +1,253 @@
+"""What is to be done: the sets, claims and classes that a pass has to look at, and no others.
+
+`Agenda` is kept by what changed. An entry stays until the cluster is as it should be, so that a
+write that failed, or that nobody sent, is decided about again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from binder.report import is_told, settled
+from binder.sets import (
+    ground,
+    holds_units,
+    is_elsewhere,
+    is_gated,
+    is_lost,
+    set_of,
+    user_of,
+)
+from shared.core.cluster import ClusterState, Touched
+from shared.core.coverage import place
+from shared.core.model import (
+    Change,
+    Claim,
+    GpuClass,
+    Key,
+    KubeVirt,
+    Node,
+    Placement,
+    Pod,
+    Settings,
+    Vmi,
+)
+from shared.vocabulary import FINALIZER_CLAIM
+
+
+class Task(IntEnum):
+    """What a set or a claim needs, in the order of a pass (rule 7.3)."""
+
+    ELSEWHERE = 1
+    """The VM is on a node where not all of its claims are booked (7.17)."""
+    SPLIT = 2
+    """Its claims are neither on one node nor all without one, and nothing of it runs (7.4)."""
+    GATED = 3
+    """Its launcher waits at our gate (7.5 to 7.9)."""
+    LOST = 4
+    """It has lost its node, and nothing of it waits at the gate."""
+    UNBOUND = 5
+    """Orders of it are not bound yet, and nothing of it waits at the gate."""
+    ENDS = 6
+    """A template claim that nothing needs any more (3.2)."""
+    LEAVES = 7
+    """A claim is being deleted, and no pod holds its units any more (3.2)."""
+    UNGUARDED = 8
+    """A claim holds units without our finalizer."""
+    UNTOLD = 9
+    """A claim's status does not say how it stands (3.5)."""
+
+
+_BY_SET = frozenset({Task.ELSEWHERE, Task.SPLIT, Task.GATED, Task.LOST, Task.UNBOUND})
+"""Tasks in which a set decides about its claims."""
+
+
+def vmi_task(state: ClusterState, uid: str) -> Task | None:
+    """What the set of a VMI needs, by the state alone; None where it has none or all is well."""
+    vmi = state.holders.vmis.get(uid)
+    if vmi is None or not vmi.record or not state.settings.enabled:
+        return None
+    gpu_set = set_of(vmi, state.holders)
+    if vmi.final and not gpu_set.placed:
+        return None
+    names_claims = any(entry.claim for entry in vmi.record)
+    if state.settings.placement is Placement.SCHEDULER and not names_claims:
+        return None  # no claims are made for its class entries
+    if gpu_set.placed:
+        node = state.nodes.get(ground(gpu_set))
+        # Another launcher at the gate waits until this one is gone.
+        return Task.ELSEWHERE if is_elsewhere(gpu_set, node) else None
+    if gpu_set.gated:
+        return Task.GATED
+    if vmi.placing is not None and vmi.placing.deleted:
+        return None
+    if gpu_set.is_split:
+        return Task.SPLIT
+    unbound = [claim for claim in gpu_set.claims if not claim.node_name and not claim.deleting]
+    if any(is_lost(claim) for claim in unbound):
+        return Task.LOST
+    return Task.UNBOUND if unbound else None
+
+
+def claim_task(state: ClusterState, key: Key) -> Task | None:
+    """What a claim needs besides what its set decides, by the state alone."""
+    claim = state.holders.claims.get(key)
+    if claim is None:
+        return None
+    user = user_of(claim, state.holders)
+    if claim.deleting:
+        guarded = claim.written is not None and FINALIZER_CLAIM in claim.written.finalizers
+        if guarded and not is_held(claim, user, state):
+            return Task.LEAVES
+    elif claim.is_template and user is None and not is_held(claim, None, state):
+        return Task.ENDS
+    elif user is None and not claim.node_name and state.settings.enabled:
+        return Task.LOST if is_lost(claim) else Task.UNBOUND
+    if user is not None and vmi_task(state, user.uid) in _BY_SET:
+        return None
+    return _upkeep(state, claim, user)
+
+
+def _upkeep(state: ClusterState, claim: Claim, user: Vmi | None) -> Task | None:
+    """What a claim needs about which nothing is decided."""
+    guarded = claim.written is None or FINALIZER_CLAIM in claim.written.finalizers
+    if claim.node_name and not claim.deleting and not guarded:
+        return Task.UNGUARDED
+    node = state.nodes.get(claim.node_name)
+    standing = settled(claim, node, user, enabled=state.settings.enabled)
+    return None if standing is None or is_told(claim, standing) else Task.UNTOLD
+
+
+def is_held(claim: Claim, user: Vmi | None, state: ClusterState) -> bool:
+    """Whether a pod of the claim's VM is on a node, or bound to go to one."""
+    if user is not None:
+        return holds_units(user, state.holders)
+    # The VMI may be gone before its pod is.
+    return any(
+        pod.launcher_mark == claim.owner and place(pod) and not is_gated(pod)
+        for pod in (state.holders.pods_of(claim.owner) if claim.owner else ())
+    )
+
+
+@dataclass(slots=True)
+class _Stale:
+    """What was touched since the last look."""
+
+    vmis: set[str]
+    claims: set[Key]
+    everything: bool = False
+
+
+class Agenda:
+    """What is to be done in a state. `note` every change, after it was applied."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._vmis: dict[str, Task] = {}
+        self._claims: dict[Key, Task] = {}
+        self._classes: set[str] = set()
+        self._stale = _Stale(set(), set(), everything=True)
+
+    def note(self, change: Change, touched: Touched) -> None:
+        """A change was applied to the state, and touched this."""
+        stale, value = self._stale, change.object
+        self._classes |= touched.classes
+        stale.everything |= touched.everything
+        match value:
+            case Pod():
+                if value.owner:
+                    stale.vmis.add(value.owner)
+            case Vmi():
+                self._note_vmi(value)
+            case Claim():
+                stale.claims.add(value.key)
+                stale.vmis.update({value.owner} - {""})
+                self._classes.add(value.class_name)
+            case Node():
+                holders = self._state.holders
+                stale.claims.update(claim.key for claim in holders.booked_on(value.name))
+                stale.vmis.update({pod.owner for pod in holders.pods_on(value.name)} - {""})
+            case GpuClass():
+                self._classes.add(value.name)
+            case Settings() | KubeVirt():
+                pass  # told by `touched`
+            case _:
+                pass
+
+    def note_all(self) -> None:
+        """Anything may have changed."""
+        self._stale.everything = True
+
+    def sets(self) -> dict[str, Task]:
+        """The VMIs, by uid, whose sets need something."""
+        self._look()
+        return self._vmis
+
+    def claims(self) -> dict[Key, Task]:
+        """The claims that need something besides what their sets decide."""
+        self._look()
+        return self._claims
+
+    def classes(self) -> frozenset[str]:
+        """The classes whose figures or claims changed since `told` of them."""
+        self._look()
+        return frozenset(self._classes)
+
+    def told(self, class_name: str) -> None:
+        """The status of a class says what is so."""
+        self._classes.discard(class_name)
+
+    def _note_vmi(self, vmi: Vmi) -> None:
+        self._stale.vmis.add(vmi.uid)
+        self._stale.claims |= self._claims_of(vmi)
+
+    def _look(self) -> None:
+        """Judge anew what was touched, and what hangs together with it."""
+        state, stale = self._state, self._stale
+        if not (stale.everything or stale.vmis or stale.claims):
+            return
+        self._stale = _Stale(set(), set())
+        holders = state.holders
+        if stale.everything:
+            self._vmis.clear()
+            self._claims.clear()
+            self._classes |= state.classes.keys()
+            stale.vmis = set(holders.vmis)
+            stale.claims = set(holders.claims)
+        else:
+            self._spread(stale)
+        for uid in stale.vmis:
+            task = vmi_task(state, uid)
+            if task is None:
+                self._vmis.pop(uid, None)
+            else:
+                self._vmis[uid] = task
+        for key in stale.claims:
+            need = claim_task(state, key)
+            if need is None:
+                self._claims.pop(key, None)
+            else:
+                self._claims[key] = need
+
+    def _spread(self, stale: _Stale) -> None:
+        """Add what is judged together: all VMIs that name a claim, and all claims of a VMI."""
+        holders = self._state.holders
+        for uid in list(stale.vmis):
+            stale.claims |= self._claims_of(holders.vmis.get(uid), uid)
+        for key in list(stale.claims):
+            stale.vmis.update(vmi.uid for vmi in holders.naming(key))
+            claim = holders.claims.get(key)
+            if claim is not None and claim.owner:
+                stale.vmis.add(claim.owner)
+        for uid in stale.vmis:
+            stale.claims |= self._claims_of(holders.vmis.get(uid), uid)
+
+    def _claims_of(self, vmi: Vmi | None, uid: str = "") -> set[Key]:
+        """The claims whose standing hangs on a VMI, which may be gone."""
+        holders = self._state.holders
+        users = {uid} if vmi is None else {vmi.uid, vmi.vm} - {""}
+        keys = {claim.key for user in users for claim in holders.used_by(user)}
+        if vmi is not None:
+            keys |= {(vmi.namespace, entry.claim) for entry in vmi.record if entry.claim}
+        return keys

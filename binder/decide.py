@@ -1,0 +1,313 @@
+"""Decide about one unit after the other: where it goes, or why it waits (rules 7.4 to 7.9, 7.17).
+
+Each decision is laid into the trial state before the next is made. Units that a decision frees
+are not handed out in the same pass: the writes of a pass run side by side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from binder.actions import (
+    Action,
+    AddFinalizer,
+    BookClaim,
+    CreateClaim,
+    Kind,
+    Ref,
+    StartPod,
+    TellVmi,
+    Work,
+)
+from binder.agenda import Task
+from binder.report import (
+    Standing,
+    Verdict,
+    because,
+    booked,
+    conditions,
+    held_for_one_that_waits,
+    is_told,
+    release,
+    report,
+    told_reason,
+    waits,
+)
+from binder.sets import ground, is_attached, is_lost
+from binder.trial import Trial
+from binder.units import Item, Unit, demand_of
+from shared.core.cluster import ClusterState
+from shared.core.eligibility import Misfit
+from shared.core.model import Attachment, Claim, Pod
+from shared.core.placement import place
+from shared.core.sites import Sites
+from shared.reasons import Figures, Reason, Words, say
+from shared.vocabulary import FINALIZER_CLAIM, GATE
+
+Hindrance = Callable[[Unit, ClusterState], Verdict | None]
+"""Why a unit can be placed nowhere, whatever is free; None where that is no hindrance."""
+
+
+def unusable_claim(unit: Unit, _: ClusterState) -> Verdict | None:
+    """A claim that the VM names is not there, or another VM has it."""
+    member = unit.trouble
+    if member is None or member.trouble is None:
+        return None
+    words = Words(
+        what=member.name,
+        why="does not exist in this namespace, or is being deleted",
+        user=f"the VM {member.user}" if member.user else "another VM",
+    )
+    return because(member.trouble, say(member.trouble, words=words))
+
+
+def class_not_found(unit: Unit, state: ClusterState) -> Verdict | None:
+    """A class that does not exist: nobody can say which taints its pods tolerate."""
+    for item in unit.items:
+        if item.unbound.class_name not in state.classes:
+            words = Words(what=item.unbound.class_name)
+            return because(Reason.CLASS_NOT_FOUND, say(Reason.CLASS_NOT_FOUND, words=words))
+    return None
+
+
+def over_budget(unit: Unit, state: ClusterState) -> Verdict | None:
+    """A unit, which counts already, is more than the budgets leave (rule 7.7)."""
+    for class_name, asked in sorted(unit.new_units.items()):
+        known = class_name in state.classes
+        remaining = state.remaining(unit.namespace, class_name) if known else None
+        if remaining is not None and remaining.units < 0:
+            figures = Figures(asked=asked, remaining=max(0, remaining.units + asked))
+            told = say(Reason.BUDGET_EXCEEDED, figures)
+            return because(Reason.BUDGET_EXCEEDED, f"class {class_name}: asked {asked}: {told}")
+    return None
+
+
+HINDRANCES: Final[tuple[Hindrance, ...]] = (unusable_claim, class_not_found, over_budget)
+"""Every hindrance, in the order of precedence of its reasons (rule 3.4)."""
+
+
+class Decisions:
+    """What is decided in one pass, as works: first what starts or moves, then what waits."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        told: Mapping[str, Reason],
+        now: str,
+        hindrances: Sequence[Hindrance] = HINDRANCES,
+    ) -> None:
+        self.works: list[Work] = []
+        self.waiting: list[Work] = []
+        self._trial = trial
+        self._state = trial.state
+        self._told = told
+        self._now = now
+        self._hindrances = hindrances
+        self._is_freeing = False
+        """Whether something was moved: what it frees is not there before that is written."""
+
+    def lay_aside(self, unit: Unit) -> None:
+        """A unit that has its turn later does not count before (rule 7.7)."""
+        classes = unit.new_units.keys() & self._state.classes.keys()
+        if all(self._state.remaining(unit.namespace, each) is None for each in classes):
+            return  # it counts for no budget at all
+        for item in unit.items:
+            if item.before is not None and not item.before.node_name and not is_lost(item.before):
+                self._trial.take(item.before)
+        if unit.pod is not None:
+            self._trial.take(unit.pod)
+
+    def skip(self, unit: Unit) -> None:
+        """Leave a unit as it is; from here on it counts."""
+        if unit.pod is not None:
+            self._trial.put(unit.pod)
+        for item in unit.items:
+            if item.before is not None:
+                self._trial.put(item.before)
+
+    def decide(self, unit: Unit) -> None:
+        """Decide about one unit, whose turn it is."""
+        if unit.is_unsure:
+            self.skip(unit)
+        elif unit.task is Task.ELSEWHERE and unit.gpu_set is not None:
+            self._book(unit, ground(unit.gpu_set))
+        else:
+            self._place(unit)
+
+    # Where to.
+
+    def _place(self, unit: Unit) -> None:
+        if unit.pod is not None:
+            self._trial.put(unit.pod)
+        for item in unit.items:
+            self._trial.put(item.unbound)
+        found = (hindrance(unit, self._state) for hindrance in self._hindrances)
+        why = next((each for each in found if each is not None), None)
+        if why is not None:
+            self._wait(unit, why)
+            return
+        chosen = place(demand_of(unit, self._state), self._sites)
+        if not isinstance(chosen, Misfit):
+            self._book(unit, chosen.node)
+        elif self._is_freeing:
+            self.skip(unit)  # it may fit once what this pass frees is free
+        else:
+            self._wait(unit, because(chosen.reason, chosen.text))
+
+    # What follows.
+
+    def _book(self, unit: Unit, node_name: str) -> None:
+        """All claims of a unit are booked on a node, and its pod starts there."""
+        node = self._state.nodes.get(node_name)
+        prepare: list[Action] = []
+        bookings: list[Action] = []
+        for item in unit.items:
+            user = _user(unit, item)
+            claim = replace(item.unbound, node_name=node_name, attached_to=user)
+            self._trial.put(claim)
+            if item.before is not None and item.before.node_name not in ("", node_name):
+                self._trial.put(_held_until_written(item.before))
+                self._is_freeing = True
+            made = self._made(unit, item)
+            prepare += made
+            standing = booked(node, user)
+            bookings += self._booking(item, node_name, standing, is_new=bool(made))
+        steps = [prepare, bookings]
+        pod = unit.pod
+        if pod is not None and pod.placing is not None:
+            gates = tuple(gate for gate in pod.placing.gates if gate != GATE)
+            placing = replace(pod.placing, gates=gates)
+            self._trial.put(replace(pod, pinned_to=node_name, placing=placing))
+            steps.append([_start(pod, node_name)])
+        self._add(self.works, unit, steps)
+
+    def _booking(
+        self, item: Item, node_name: str, standing: Standing, *, is_new: bool
+    ) -> list[Action]:
+        """Write a booking, unless it stands there already."""
+        before = item.before or item.unbound
+        held = (before.node_name, before.resource_name) == (node_name, item.resource)
+        ref = _after_first_write(item.ref) if is_new else item.ref
+        if held:
+            return [] if is_told(before, standing) else [report(before, ref, standing, self._now)]
+        since = before.written.bound if before.written is not None and before.node_name else ""
+        return [
+            BookClaim(
+                ref,
+                node_name,
+                item.resource,
+                since or self._now,
+                standing.attached_to,
+                conditions(before, standing, self._now),
+            )
+        ]
+
+    def _wait(self, unit: Unit, why: Verdict) -> None:
+        """A unit has no place: its claims say why; what they hold they keep (rule 7.9).
+
+        But a set that is split, and cannot be gathered, is lost as a whole (rule 7.4).
+        """
+        self.skip(unit)
+        is_split = unit.gpu_set is not None and unit.gpu_set.is_split
+        prepare: list[Action] = []
+        reports: list[Action] = []
+        for item in unit.items:
+            before = item.before or item.unbound
+            made = self._made(unit, item) if item.before is None else []
+            if item.before is None:
+                self._trial.put(replace(item.unbound, attached_to=_user(unit, item)))
+            prepare += made
+            ref = _after_first_write(item.ref) if made else item.ref
+            if item.before is not None and item.before.node_name:
+                reports += self._keep(unit, item.before, why, lose=is_split)
+                continue
+            standing = waits(why, _user(unit, item), lost=is_lost(before))
+            if not is_told(before, standing):
+                reports.append(report(before, ref, standing, self._now))
+        self._add(self.waiting, unit, [prepare, self._tell(unit, why), reports])
+
+    def _keep(self, unit: Unit, claim: Claim, why: Verdict, *, lose: bool) -> list[Action]:
+        """What a claim that holds its units says while the VM waits for more."""
+        ref = Item(claim, claim, claim.resource_name).ref
+        if lose and unit.gpu_set is not None and is_attached(claim, unit.gpu_set.vmi):
+            standing = waits(why, claim.attached_to, lost=True)
+            return [release(claim, ref, standing, self._now)]
+        if unit.pod is None:
+            return []
+        standing = held_for_one_that_waits(self._state.nodes.get(claim.node_name), why)
+        return [] if is_told(claim, standing) else [report(claim, ref, standing, self._now)]
+
+    def _tell(self, unit: Unit, why: Verdict) -> list[Action]:
+        """An event on the VMI, once per change of reason."""
+        if unit.gpu_set is None or unit.pod is None:
+            return []
+        vmi = unit.gpu_set.vmi
+        claims = (item.before for item in unit.items if item.before is not None)
+        said = {self._told[vmi.uid]} if vmi.uid in self._told else set(map(told_reason, claims))
+        if why.reason in said:
+            return []
+        return [TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now)]
+
+    def _made(self, unit: Unit, item: Item) -> list[Action]:
+        """What has to be written before a claim's status: the claim itself, or our finalizer."""
+        if item.before is None:
+            vmi = unit.gpu_set.vmi if unit.gpu_set is not None else None
+            assert vmi is not None, "only a VM's class entries have claims that we make"
+            claim = item.unbound
+            return [CreateClaim(item.ref, claim.class_name, claim.count, vmi.name, vmi.uid)]
+        written = item.before.written
+        finalizers = written.finalizers if written is not None else ()
+        if FINALIZER_CLAIM in finalizers or item.before.deleting:
+            return []
+        return [AddFinalizer(Kind.CLAIM, item.ref, FINALIZER_CLAIM, finalizers)]
+
+    def _add(self, works: list[Work], unit: Unit, steps: list[list[Action]]) -> None:
+        filled = tuple(tuple(step) for step in steps if step)
+        if filled:
+            works.append(Work(unit.key, filled))
+
+    @property
+    def _sites(self) -> Sites:
+        sites = self._state.sites
+        assert sites is not None, "a binder's state keeps what placing looks at"
+        return sites
+
+
+def _user(unit: Unit, item: Item) -> Attachment | None:
+    """Whom a claim is attached to: the VM whose pod it is for, else nobody new."""
+    if unit.gpu_set is None:
+        return None
+    if unit.pod is not None or unit.task is Task.ELSEWHERE or item.before is None:
+        return unit.gpu_set.attachment
+    return item.before.attached_to if is_attached(item.before, unit.gpu_set.vmi) else None
+
+
+def _held_until_written(claim: Claim) -> Claim:
+    """What stands for a claim where it was: in no namespace, so that it counts for no budget."""
+    return Claim(
+        "",
+        f"{claim.namespace}/{claim.name}",
+        claim.class_name,
+        claim.count,
+        resource_name=claim.resource_name,
+        node_name=claim.node_name,
+    )
+
+
+def _after_first_write(ref: Ref) -> Ref:
+    """The object after an earlier step of the same work has changed it."""
+    return replace(ref, version="")
+
+
+def _start(pod: Pod, node_name: str) -> StartPod:
+    placing = pod.placing
+    assert placing is not None, "a pod at the gate is read with its placing"
+    return StartPod(
+        Ref(pod.namespace, pod.name, pod.uid, placing.resource_version),
+        node_name,
+        placing.gates,
+        json.loads(placing.affinity) if placing.affinity else {},
+    )

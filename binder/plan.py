@@ -1,0 +1,76 @@
+"""The plan of a pass: what is to be written, decided from the state alone (rules 7.2 and 7.3).
+
+Pure: the state is lent for the time of the call and given back as it was; the clock is an
+argument. Over a cluster that is as it should be the plan is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from binder.actions import Plan
+from binder.agenda import Agenda, Task
+from binder.classes import report_classes
+from binder.decide import HINDRANCES, Decisions, Hindrance
+from binder.report import rfc3339
+from binder.trial import Trial
+from binder.units import PHASES, units
+from binder.upkeep import look_after
+from shared.core.cluster import ClusterState
+from shared.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a pass sees.
+
+    Attributes:
+        state: the cluster, own writes that are not seen yet among it, with its `sites`.
+        agenda: what is to be done in that state.
+        backed_off: keys of works that failed lately: those are left alone, and stand in nobody's
+            way.
+        told: by uid of a VMI, the last reason of which an event told.
+    """
+
+    state: ClusterState
+    agenda: Agenda
+    backed_off: Collection[str] = frozenset()
+    told: Mapping[str, Reason] = field(default_factory=dict)
+
+
+def plan(
+    view: View,
+    now: datetime,
+    phases: Sequence[Task] = tuple(Task),
+    hindrances: Sequence[Hindrance] = HINDRANCES,
+) -> Plan:
+    """What is to be done now, in the order of precedence (rule 7.3).
+
+    Args:
+        view: what is seen.
+        now: by the clock, with its time zone.
+        phases: the tasks that are seen to, in this order.
+        hindrances: what may keep a unit from being placed, whatever is free.
+    """
+    todo = units(view.state, view.agenda, [task for task in phases if task in PHASES])
+    upkeep = [
+        work
+        for key, task in sorted(view.agenda.claims().items())
+        if task in phases
+        and (work := look_after(view.state, key, task, rfc3339(now))) is not None
+        and work.key not in view.backed_off
+    ]
+    with Trial(view.state) as trial:
+        decisions = Decisions(trial, view.told, rfc3339(now), hindrances)
+        for unit in todo:
+            decisions.lay_aside(unit)
+        for unit in todo:
+            if unit.key in view.backed_off:
+                decisions.skip(unit)
+            else:
+                decisions.decide(unit)
+    classes, due = report_classes(view.state, view.agenda, now)
+    told = [work for work in classes if work.key not in view.backed_off]
+    return Plan((*decisions.works, *upkeep, *decisions.waiting, *told), due)

@@ -1,0 +1,203 @@
+"""How a claim stands, as its status says it: conditions, attachment, why it waits (rule 3.5).
+
+Pure: a standing follows from what was decided, and is written only where it says something new.
+Since when a condition holds is taken over from what was written, for as long as it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from binder.actions import Condition, Ref, ReleaseClaim, ReportClaim, Waiting
+from binder.sets import attachment, is_attached, is_lost
+from shared.api.conditions import ConditionType
+from shared.core.model import Attachment, Claim, Node, Vmi
+from shared.core.placing import ClaimWritten
+from shared.core.placing import Condition as WrittenCondition
+from shared.core.terms import Truth
+from shared.reasons import Reason, say
+
+_NOTHING_WRITTEN = ClaimWritten()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One condition without its times."""
+
+    status: Truth
+    reason: Reason
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that a claim's status says besides what is booked."""
+
+    ready: Verdict
+    bound: Verdict
+    attached: Verdict
+    disrupted: Verdict
+    attached_to: Attachment | None = None
+    waiting: Verdict | None = None
+
+    @property
+    def verdicts(self) -> dict[ConditionType, Verdict]:
+        """The conditions, in the order in which they are written."""
+        return {
+            ConditionType.READY: self.ready,
+            ConditionType.BOUND: self.bound,
+            ConditionType.ATTACHED: self.attached,
+            ConditionType.DISRUPTED: self.disrupted,
+        }
+
+
+_PLACED = Verdict(Truth.TRUE, Reason.PLACED)
+_IN_USE = Verdict(Truth.TRUE, Reason.IN_USE)
+_NOT_IN_USE = Verdict(Truth.FALSE, Reason.NOT_IN_USE)
+_UNDISTURBED = Verdict(Truth.FALSE, Reason.UNDISTURBED)
+_LOST = Verdict(Truth.FALSE, Reason.NODE_LOST, say(Reason.NODE_LOST))
+_DISRUPTED = Verdict(Truth.TRUE, Reason.NODE_LOST, say(Reason.NODE_LOST))
+
+
+def rfc3339(now: datetime) -> str:
+    """A time as Kubernetes writes it, in whole seconds."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def booked(node: Node | None, user: Attachment | None) -> Standing:
+    """A claim that holds its units on a node; `user` is the VM that starts or runs with them."""
+    return Standing(
+        ready=_PLACED,
+        bound=_PLACED,
+        attached=_NOT_IN_USE if user is None else _IN_USE,
+        disrupted=_UNDISTURBED if node is not None and node.ready else _DISRUPTED,
+        attached_to=user,
+    )
+
+
+def held_for_one_that_waits(node: Node | None, why: Verdict) -> Standing:
+    """An order that holds its units, while the VM that names it waits for more than that."""
+    stands = booked(node, None)
+    return Standing(
+        ready=stands.ready,
+        bound=stands.bound,
+        attached=Verdict(Truth.FALSE, why.reason, why.message),
+        disrupted=stands.disrupted,
+    )
+
+
+def waits(why: Verdict, user: Attachment | None, *, lost: bool) -> Standing:
+    """A claim that holds nothing yet, or no longer where it is lost; `user` waits with it."""
+    return Standing(
+        ready=_LOST if lost else why,
+        bound=_LOST if lost else why,
+        attached=_NOT_IN_USE if user is None else _IN_USE,
+        disrupted=_DISRUPTED if lost else _UNDISTURBED,
+        attached_to=user,
+        waiting=why,
+    )
+
+
+def because(reason: Reason, message: str) -> Verdict:
+    """Why something waits."""
+    return Verdict(Truth.FALSE, reason, message)
+
+
+def settled(claim: Claim, node: Node | None, user: Vmi | None, *, enabled: bool) -> Standing | None:
+    """How a claim stands that nothing is decided about; None where a decision is due.
+
+    It stays attached to the VM that it was attached to, for as long as that has an instance.
+    """
+    stays = user is not None and is_attached(claim, user)
+    attached_to = attachment(user) if user is not None and stays else None
+    if claim.node_name:
+        return booked(node, attached_to)
+    if not enabled:
+        off = because(Reason.DISABLED, say(Reason.DISABLED))
+        return waits(off, attached_to, lost=is_lost(claim))
+    return None
+
+
+def is_told(claim: Claim, standing: Standing) -> bool:
+    """Whether a claim's status says this already."""
+    told = claim.written or _NOTHING_WRITTEN
+    written = {
+        each.type: (each.status, each.reason, each.message, each.generation)
+        for each in told.conditions
+    }
+    generation = told.generation or None
+    said = {
+        str(kind): (str(verdict.status), str(verdict.reason), verdict.message, generation)
+        for kind, verdict in standing.verdicts.items()
+    }
+    why = standing.waiting
+    waiting = (told.waiting.reason, told.waiting.message) if told.waiting is not None else None
+    return (
+        {kind: written.get(kind) for kind in said} == said
+        and claim.attached_to == standing.attached_to
+        and waiting == (None if why is None else (str(why.reason), why.message))
+    )
+
+
+def conditions(claim: Claim, standing: Standing, now: str) -> tuple[Condition, ...]:
+    """The conditions to write; one whose status is as before keeps its time."""
+    told = claim.written or _NOTHING_WRITTEN
+    before = {each.type: each for each in told.conditions}
+    return tuple(
+        Condition(
+            type=kind,
+            status=verdict.status,
+            reason=verdict.reason,
+            since=_since(before.get(kind), verdict.status, now),
+            message=verdict.message,
+            generation=told.generation or None,
+        )
+        for kind, verdict in standing.verdicts.items()
+    )
+
+
+def report(claim: Claim, ref: Ref, standing: Standing, now: str) -> ReportClaim:
+    """Write how a claim stands; what it holds stays as it is."""
+    return ReportClaim(
+        ref, standing.attached_to, _waiting(claim, standing, now), conditions(claim, standing, now)
+    )
+
+
+def release(claim: Claim, ref: Ref, standing: Standing, now: str) -> ReleaseClaim:
+    """Write how a claim stands that holds nothing from now on."""
+    return ReleaseClaim(
+        ref,
+        attached_to=standing.attached_to,
+        waiting=_waiting(claim, standing, now),
+        conditions=conditions(claim, standing, now),
+    )
+
+
+def told_reason(claim: Claim) -> Reason | None:
+    """Why a VM waits, as a claim of it says; None where it says nothing about that."""
+    told = claim.written or _NOTHING_WRITTEN
+    if told.waiting is not None:
+        return _reason(told.waiting.reason)
+    for each in told.conditions:
+        if each.type == ConditionType.ATTACHED and each.status == Truth.FALSE:
+            reason = _reason(each.reason)
+            return None if reason is Reason.NOT_IN_USE else reason
+    return None
+
+
+def _waiting(claim: Claim, standing: Standing, now: str) -> Waiting | None:
+    why = standing.waiting
+    if why is None:
+        return None
+    before = (claim.written or _NOTHING_WRITTEN).waiting
+    since = before.since if before is not None and before.reason == why.reason else now
+    return Waiting(why.reason, why.message, since)
+
+
+def _since(before: WrittenCondition | None, status: Truth, now: str) -> str:
+    return before.since or now if before is not None and before.status == status else now
+
+
+def _reason(value: str) -> Reason | None:
+    return Reason(value) if value in {str(each) for each in Reason} else None

@@ -1,0 +1,40 @@
+"""What claims need about which nothing is decided: finalizers, their end, a true status."""
+
+from __future__ import annotations
+
+from binder.actions import Action, AddFinalizer, DeleteClaim, Kind, RemoveFinalizer, Work
+from binder.agenda import Task
+from binder.report import report, settled
+from binder.sets import user_of
+from binder.units import claim_ref
+from shared.core.cluster import ClusterState
+from shared.core.model import Claim, Key
+from shared.vocabulary import FINALIZER_CLAIM
+
+
+def look_after(state: ClusterState, key: Key, task: Task, now: str) -> Work | None:
+    """The one write that a claim needs; None where a decision is due instead."""
+    claim = state.holders.claims[key]
+    action = _action(state, claim, task, now)
+    if action is None:
+        return None
+    return Work(f"claim/{claim.namespace}/{claim.name}", ((action,),))
+
+
+def _action(state: ClusterState, claim: Claim, task: Task, now: str) -> Action | None:
+    ref = claim_ref(claim)
+    finalizers = claim.written.finalizers if claim.written is not None else ()
+    match task:
+        case Task.ENDS:
+            return DeleteClaim(ref)
+        case Task.LEAVES:
+            return RemoveFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)
+        case Task.UNGUARDED:
+            return AddFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)
+        case Task.UNTOLD:
+            user = user_of(claim, state.holders)
+            node = state.nodes.get(claim.node_name)
+            standing = settled(claim, node, user, enabled=state.settings.enabled)
+            return report(claim, ref, standing, now) if standing is not None else None
+        case _:
+            return None

@@ -1,0 +1,258 @@
+"""Why a VM or an order waits, who says it, and how often (rules 3.5, 7.7 and 7.9)."""
+
+from dataclasses import replace
+
+from binder.actions import TellVmi
+from shared.core.model import Disclosure
+from tests.unit.binder.world import (
+    World,
+    at,
+    gpu_class,
+    node,
+    order,
+    quota,
+    started,
+    template,
+    vm,
+)
+
+
+def test_a_vm_without_a_place_stays_at_the_gate_and_its_claims_say_why_with_numbers() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    assert world.starts() == {}
+    waiting = world.waiting(template("train"))
+    assert (waiting.reason, waiting.message) == ("NoCapacity", "asked 2: 1 free")
+    assert world.says(template("train"), "Bound") == ("False", "NoCapacity")
+    assert world.says(template("train"), "Ready") == ("False", "NoCapacity")
+    assert world.says(template("train"), "Attached") == ("True", "InUse")
+    assert world.says(template("train"), "Disrupted") == ("False", "Undisturbed")
+
+
+def test_units_that_are_free_but_not_together_are_told_apart_from_none() -> None:
+    world = World()
+    world.put(node("n1", a100=1), node("n2", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    assert world.waits_for(template("train")) == "SetDoesNotFitOneNode"
+
+
+def test_the_figures_of_a_class_that_keeps_its_stock_to_itself_are_not_told() -> None:
+    world = World()
+    hidden = replace(gpu_class("a100", "nvidia.com/A100"), disclosure=Disclosure.HIDDEN)
+    world.put(hidden, node("n1", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    waiting = world.waiting(template("train"))
+    assert waiting.message == "asked 2: fewer are free"
+
+
+def test_what_the_budget_leaves_is_told() -> None:
+    world = World()
+    world.put(quota(3), node("n1", a100=8), order("o1", 2, "n1"), *vm("train", {"a100": 4}))
+    world.settle()
+    waiting = world.waiting(template("train"))
+    assert waiting.reason == "BudgetExceeded"
+    assert waiting.message == "class a100: asked 4: this tenant's budget has 1 left"
+
+
+def test_one_event_tells_of_each_reason_however_many_passes_there_are() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    world.put(node("n2"))  # a change that helps nobody
+    world.settle()
+    assert world.events == [("train", "NoCapacity")]
+    world.put(node("n3", a100=1))
+    world.settle()
+    world.settle()
+    assert world.events == [("train", "NoCapacity"), ("train", "SetDoesNotFitOneNode")]
+
+
+def test_an_event_is_a_warning_on_the_vmi() -> None:
+    world = World()
+    world.put(*vm("train", {"a100": 2}))
+    [event] = [each for each in world.settle() if isinstance(each, TellVmi)]
+    assert (event.namespace, event.name, event.uid) == ("tenant-a", "train", "vmi-train")
+    assert event.is_warning
+
+
+def test_nobody_is_told_twice_of_a_claim_that_does_not_exist() -> None:
+    world = World()
+    world.put(node("n1", a100=8), *vm("train", claims={"missing": 1}))
+    world.settle()
+    assert world.events == [("train", "ClaimNotFound")]
+
+
+def test_a_binder_that_remembers_no_event_reads_from_the_claims_what_was_told() -> None:
+    world = World()
+    world.put(node("n1", a100=1), order("o1", 1, "n1"), *vm("train", {"a100": 2}, {"o1": 1}))
+    world.settle()
+    world.told.clear()
+    assert world.step() == []
+
+
+def test_when_the_reason_began_is_kept_while_the_numbers_change() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 4}))
+    world.settle()
+    world.put(node("n1", a100=3))
+    world.settle()
+    waiting = world.waiting(template("train"))
+    assert (waiting.message, waiting.since) == ("asked 4: 3 free", at(0))
+
+
+def test_a_wait_that_goes_on_writes_nothing() -> None:
+    world = World()
+    world.put(quota(1), node("n1", a100=1), order("o1", 5), *vm("train", {"a100": 2}))
+    world.settle()
+    assert world.step() == []
+
+
+def test_a_named_order_that_does_not_exist_keeps_the_vm_waiting_until_it_does() -> None:
+    world = World()
+    world.put(node("n1", a100=8), *vm("train", {"a100": 1}, {"o1": 2}))
+    world.settle()
+    assert world.waits_for(template("train")) == "ClaimNotFound"
+    assert world.events == [("train", "ClaimNotFound")]
+    world.put(order("o1", 2))
+    assert started(world.settle()) == ["pod-train"]
+
+
+def test_an_order_that_is_being_deleted_is_not_found() -> None:
+    world = World()
+    leaving = replace(order("o1", 2, "n1"), deleting=True)
+    world.put(node("n1", a100=8), leaving, *vm("train", {"a100": 1}, {"o1": 2}))
+    world.settle()
+    assert world.waits_for(template("train")) == "ClaimNotFound"
+    assert "o1" not in world.where()
+
+
+def test_another_order_of_the_same_name_is_not_the_one_that_was_admitted() -> None:
+    world = World()
+    world.put(node("n1", a100=8), order("o1", 3), *vm("train", {"a100": 1}, {"o1": 2}))
+    world.settle()
+    assert world.waits_for(template("train")) == "ClaimNotFound"
+    assert world.where()["o1"] == "n1"
+    assert world.claim("o1").attached_to is None
+
+
+def test_an_order_that_two_vms_name_is_the_older_ones_and_the_other_waits() -> None:
+    world = World()
+    world.put(
+        node("n1", a100=8),
+        order("o1", 2),
+        *vm("young", {"l40s": 1}, {"o1": 2}),
+        *vm("old", claims={"o1": 2}, age=30),
+    )
+    world.settle()
+    assert world.starts() == {"pod-old": "n1"}
+    assert world.waits_for(template("young", 0)) == "ClaimInUse"
+    assert ("young", "ClaimInUse") in world.events
+
+
+def test_an_order_whose_units_a_vm_holds_stays_with_it_though_an_older_one_names_it() -> None:
+    world = World()
+    world.put(node("n1", a100=8), order("o1", 2), *vm("first", claims={"o1": 2}))
+    world.settle()
+    world.put(*vm("older", {"a100": 1}, {"o1": 2}, age=30))
+    world.settle()
+    assert world.starts() == {"pod-first": "n1"}
+    assert world.waits_for(template("older")) == "ClaimInUse"
+
+
+def test_the_other_vm_gets_the_order_when_the_first_is_gone() -> None:
+    world = World()
+    world.put(
+        node("n1", a100=8),
+        order("o1", 2),
+        *vm("young", claims={"o1": 2}),
+        *vm("old", claims={"o1": 2}, age=30),
+    )
+    world.settle()
+    world.gone(world.pod("pod-old"), world.state.holders.vmis["vmi-old"])
+    world.settle()
+    assert world.starts() == {"pod-young": "n1"}
+    attached = world.claim("o1").attached_to
+    assert attached is not None
+    assert attached.name == "young"
+
+
+def test_a_class_that_is_gone_is_the_reason() -> None:
+    world = World()
+    world.put(node("n1", a100=8), *vm("train", {"a100": 1}))
+    world.gone(world.state.classes["a100"])
+    world.settle()
+    assert world.waits_for(template("train")) == "ClassNotFound"
+
+
+def test_an_order_keeps_its_units_while_its_vm_waits_for_more_and_says_why() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 2, "n1"), *vm("train", {"a100": 1}, {"o1": 2}))
+    world.settle()
+    assert world.where() == {"o1": "n1", template("train"): ""}
+    assert world.says("o1", "Bound") == ("True", "Placed")
+    assert world.says("o1", "Attached") == ("False", "NoCapacity")
+    assert world.claim("o1").attached_to is None
+    assert world.waits_for(template("train")) == "NoCapacity"
+    assert world.step() == []
+
+
+def test_orders_held_apart_that_nowhere_fit_together_are_kept_and_the_vm_waits() -> None:
+    world = World()
+    world.put(
+        node("n1", a100=2),
+        node("n2", a100=2),
+        order("o1", 2, "n1"),
+        order("o2", 2, "n2"),
+        *vm("train", claims={"o1": 2, "o2": 2}),
+    )
+    world.settle()
+    assert world.where() == {"o1": "n1", "o2": "n2"}
+    assert world.events == [("train", "SetDoesNotFitOneNode")]
+    assert world.step() == []
+
+
+def test_an_order_without_a_place_says_why() -> None:
+    world = World()
+    world.put(node("n1", a100=1), order("o1", 2))
+    world.settle()
+    assert world.waits_for("o1") == "NoCapacity"
+    assert world.says("o1", "Attached") == ("False", "NotInUse")
+
+
+def test_a_lost_order_stays_lost_and_says_why_it_is_not_bound_again() -> None:
+    world = World()
+    world.put(order("o1", 2, lost=True))
+    world.settle()
+    assert world.says("o1", "Bound") == ("False", "NodeLost")
+    assert world.says("o1", "Ready") == ("False", "NodeLost")
+    assert world.says("o1", "Disrupted") == ("True", "NodeLost")
+    assert world.waits_for("o1") == "NoCapacity"
+    world.put(node("n1", a100=2))
+    world.settle()
+    assert world.where() == {"o1": "n1"}
+    assert world.says("o1", "Disrupted") == ("False", "Undisturbed")
+    assert world.waits_for("o1") == ""
+
+
+def test_a_claim_that_waited_says_since_when_it_is_bound() -> None:
+    world = World()
+    world.put(order("o1"))
+    world.settle()
+    world.put(node("n1", a100=1))
+    bound = world.now
+    world.settle()
+    written = world.claim("o1").written
+    assert written is not None
+    since = {each.type: each.since for each in written.conditions}
+    told = bound.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert (since["Bound"], since["Attached"], written.bound) == (told, at(0), told)
+
+
+def test_no_text_names_or_counts_nodes() -> None:
+    world = World()
+    world.put(node("machine-1", a100=1), node("machine-2", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    for event in world.applier.events:
+        assert "machine" not in event.message
+        assert "node" not in event.message
