@@ -123,10 +123,15 @@ def is_held(claim: Claim, user: Vmi | None, state: ClusterState) -> bool:
     """Whether a pod of the claim's VM is on a node, or bound to go to one."""
     if user is not None:
         return holds_units(user, state.holders)
-    # The VMI may be gone before its pod is.
+    # The VMI may be gone before its pod is; then nobody says whose pod it was.
     return any(
-        pod.launcher_mark == claim.owner and place(pod) and not is_gated(pod)
-        for pod in (state.holders.pods_of(claim.owner) if claim.owner else ())
+        pod.namespace == claim.namespace
+        and pod.launcher_mark == pod.owner != ""
+        and pod.owner not in state.holders.vmis
+        and claim.owner in ("", pod.owner)
+        and claim.resource_name in pod.requests
+        for pod in state.holders.pods_on(claim.node_name)
+        if not is_gated(pod)
     )
 
 
@@ -158,6 +163,9 @@ class Agenda:
             case Pod():
                 if value.owner:
                     stale.vmis.add(value.owner)
+                if value.owner and value.owner not in self._state.holders.vmis:
+                    booked = self._state.holders.booked_on(place(value))
+                    stale.claims.update(claim.key for claim in booked)
             case Vmi():
                 self._note_vmi(value)
             case Claim():

@@ -7,7 +7,8 @@ are not handed out in the same pass: the writes of a pass run side by side.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -106,44 +107,69 @@ class Decisions:
         self._told = told
         self._now = now
         self._hindrances = hindrances
+        self._tight: frozenset[str] = frozenset()
         self._is_freeing = False
         """Whether something was moved: what it frees is not there before that is written."""
 
-    def lay_aside(self, unit: Unit) -> None:
+    def run(self, units: Sequence[Unit], skipped: Container[str]) -> None:
+        """Decide about units in this order; those whose keys are skipped are left as they are."""
+        self._tight = self._short_of_budget(units)
+        for unit in units:
+            if unit.key in self._tight:
+                self._lay_aside(unit)
+        for unit in units:
+            if unit.key in skipped or unit.is_unsure:
+                self._count(unit)
+            elif unit.task is Task.ELSEWHERE and unit.gpu_set is not None:
+                self._book(unit, ground(unit.gpu_set))
+            else:
+                self._place(unit)
+
+    def _short_of_budget(self, units: Sequence[Unit]) -> frozenset[str]:
+        """Keys of the units that a budget may not let through.
+
+        Where it has room for all that is there and for all that may be made in this pass, the
+        order in which units count makes no difference, and counting them costs something.
+        """
+        state = self._state
+        made = Counter[str]()
+        for unit in units:
+            for item in unit.items:
+                if item.before is None:
+                    made[item.resource] += item.unbound.count
+        return frozenset(
+            unit.key
+            for unit in units
+            for item in unit.items
+            if (gpu_class := state.classes.get(item.unbound.class_name)) is not None
+            and (left := state.remaining(unit.namespace, gpu_class.name)) is not None
+            and left.units < sum(made[each] for each in {item.resource, gpu_class.resource_name})
+        )
+
+    def _lay_aside(self, unit: Unit) -> None:
         """A unit that has its turn later does not count before (rule 7.7)."""
-        classes = unit.new_units.keys() & self._state.classes.keys()
-        if all(self._state.remaining(unit.namespace, each) is None for each in classes):
-            return  # it counts for no budget at all
         for item in unit.items:
             if item.before is not None and not item.before.node_name and not is_lost(item.before):
                 self._trial.take(item.before)
         if unit.pod is not None:
             self._trial.take(unit.pod)
 
-    def skip(self, unit: Unit) -> None:
-        """Leave a unit as it is; from here on it counts."""
-        if unit.pod is not None:
-            self._trial.put(unit.pod)
-        for item in unit.items:
-            if item.before is not None:
-                self._trial.put(item.before)
-
-    def decide(self, unit: Unit) -> None:
-        """Decide about one unit, whose turn it is."""
-        if unit.is_unsure:
-            self.skip(unit)
-        elif unit.task is Task.ELSEWHERE and unit.gpu_set is not None:
-            self._book(unit, ground(unit.gpu_set))
-        else:
-            self._place(unit)
+    def _count(self, unit: Unit) -> None:
+        """From here on a unit counts as it is."""
+        if unit.key in self._tight:
+            for value in (unit.pod, *(item.before for item in unit.items)):
+                if value is not None:
+                    self._trial.put(value)
 
     # Where to.
 
     def _place(self, unit: Unit) -> None:
-        if unit.pod is not None:
+        is_tight = unit.key in self._tight
+        if is_tight and unit.pod is not None:
             self._trial.put(unit.pod)
         for item in unit.items:
-            self._trial.put(item.unbound)
+            if is_tight or (item.before is not None and item.before.node_name):
+                self._trial.put(item.unbound)
         found = (hindrance(unit, self._state) for hindrance in self._hindrances)
         why = next((each for each in found if each is not None), None)
         if why is not None:
@@ -153,7 +179,7 @@ class Decisions:
         if not isinstance(chosen, Misfit):
             self._book(unit, chosen.node)
         elif self._is_freeing:
-            self.skip(unit)  # it may fit once what this pass frees is free
+            self._put_back(unit)  # it may fit once what this pass frees is free
         else:
             self._wait(unit, because(chosen.reason, chosen.text))
 
@@ -205,20 +231,24 @@ class Decisions:
             )
         ]
 
+    def _put_back(self, unit: Unit) -> None:
+        """What a unit holds it keeps."""
+        for item in unit.items:
+            if item.before is not None and item.before.node_name:
+                self._trial.put(item.before)
+
     def _wait(self, unit: Unit, why: Verdict) -> None:
         """A unit has no place: its claims say why; what they hold they keep (rule 7.9).
 
         But a set that is split, and cannot be gathered, is lost as a whole (rule 7.4).
         """
-        self.skip(unit)
+        self._put_back(unit)
         is_split = unit.gpu_set is not None and unit.gpu_set.is_split
         prepare: list[Action] = []
         reports: list[Action] = []
         for item in unit.items:
             before = item.before or item.unbound
             made = self._made(unit, item) if item.before is None else []
-            if item.before is None:
-                self._trial.put(replace(item.unbound, attached_to=_user(unit, item)))
             prepare += made
             ref = _after_first_write(item.ref) if made else item.ref
             if item.before is not None and item.before.node_name:

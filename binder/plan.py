@@ -64,13 +64,7 @@ def plan(
     ]
     with Trial(view.state) as trial:
         decisions = Decisions(trial, view.told, rfc3339(now), hindrances)
-        for unit in todo:
-            decisions.lay_aside(unit)
-        for unit in todo:
-            if unit.key in view.backed_off:
-                decisions.skip(unit)
-            else:
-                decisions.decide(unit)
+        decisions.run(todo, view.backed_off)
     classes, due = report_classes(view.state, view.agenda, now)
     told = [work for work in classes if work.key not in view.backed_off]
     return Plan((*decisions.works, *upkeep, *decisions.waiting, *told), due)
