@@ -24,15 +24,19 @@ from aiohttp import web
 from pydantic import Field
 
 from binder import office, system
-from binder.actions import Plan
+from binder.actions import Kind, Plan
+from binder.agenda import Agenda
 from binder.apply import Hand
 from binder.loop import Figures, Loop, Superseded
 from binder.metrics import Metrics, Told
+from binder.plan import View, plan
+from binder.report import rfc3339
 from shared.core.cluster import ClusterState
-from shared.core.model import Change
+from shared.core.model import Change, Gone, Vmi
+from shared.core.sites import Sites
 from shared.errors import ApiError
-from shared.fields import NOTHING, Json
-from shared.kube.collections import CLUSTER, Collection
+from shared.fields import NOTHING, Json, mapping, text
+from shared.kube.collections import PLACING, Collection
 from shared.kube.connect import Connection
 from shared.kube.credentials import CredentialsError
 from shared.kube.followed import FollowedSettings
@@ -44,6 +48,7 @@ from shared.kube.writer import Writer
 from shared.observability import probes
 from shared.observability.health import PING, Check
 from shared.observability.logs import configure
+from shared.reasons import Reason
 from shared.settings import BadSettings, ProcessSettings, read
 from shared.vocabulary import LEASE_NAME, NAMESPACE, RESOURCE_SYSTEMS
 
@@ -108,7 +113,9 @@ class Process:
         self.leaving = asyncio.Event()
         self._connection = connection
         self._chance = random.SystemRandom()
-        self._state = ClusterState()
+        self._state = ClusterState(Sites())
+        self._agenda = Agenda(self._state)
+        self._told: dict[str, Reason] = {}
         self._loop: Loop | None = None
         self._figures = Figures()
         self._terms = 0
@@ -116,7 +123,7 @@ class Process:
         self._refused: frozenset[str] = frozenset()
         self._informer = Informer(
             connection,
-            CLUSTER,
+            [each for each in PLACING if each.name != RESOURCE_SYSTEMS],
             self._apply,
             clock=_clock,
             chance=self._chance,
@@ -186,7 +193,8 @@ class Process:
                 chance=self._chance,
             )
             self._terms += 1
-            hand = Hand(self._writer, self._epoch, wrote=self._informer.wrote, clock=_clock)
+            self._agenda.note_all()
+            hand = Hand(self._writer, self._epoch, wrote=self._wrote, clock=_clock)
             self._loop = Loop(
                 self._decide,
                 hand.perform,
@@ -202,16 +210,23 @@ class Process:
             self._loop = None
 
     def _decide(self, held: frozenset[str]) -> Plan:
-        """What is to be done now."""
-        del held
+        """What is to be done now. Where the cluster is not known nothing is decided about it."""
+        now = datetime.fromtimestamp(_wall(), UTC)
+        decided = Plan()
+        if not self._state.unreadable & system.PLACING_READS:
+            decided = self._plan(held, now)
         report = system.report(
             self._system.raw,
             self._state,
             self._settings.in_force,
             self._settings.problems,
-            datetime.fromtimestamp(_wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            rfc3339(now),
         )
-        return Plan(() if report is None else (report,))
+        return Plan((*decided.works, *(() if report is None else (report,))), decided.wake_in)
+
+    def _plan(self, held: frozenset[str], now: datetime) -> Plan:
+        """What is to be done about sets, claims and classes."""
+        return plan(View(self._state, self._agenda, held, self._told), now)
 
     async def _check(self, is_refused: bool) -> None:
         """Find out whether this is still our term.
@@ -233,8 +248,19 @@ class Process:
             raise Superseded(f"the GPUSystem says {epoch}")
 
     def _apply(self, change: Change) -> None:
-        self._state.apply(change)
+        self._agenda.note(change, self._state.apply(change))
+        if isinstance(change, Gone) and isinstance(change.object, Vmi):
+            self._told.pop(change.object.uid, None)
         self._wake()
+
+    def _wrote(self, name: str, raw: Json) -> None:
+        """Know of what was written; of an event what it told of whom."""
+        if name != Kind.EVENT:
+            self._informer.wrote(name, raw)
+            return
+        uid = text(mapping(raw.get("involvedObject")).get("uid"))
+        if uid in self._state.holders.vmis:
+            self._told[uid] = Reason(text(raw.get("reason")))
 
     def _wake(self) -> None:
         if self._loop is not None:
@@ -246,7 +272,8 @@ class Process:
             self._refused = refused
             if refused:
                 log.error("rights are missing", may_not_read=sorted(refused))
-        self._state.set_unreadable(refused)
+        if self._state.set_unreadable(refused).everything:
+            self._agenda.note_all()
         self._wake()
 
     def _unsynced(self) -> str:

@@ -30,6 +30,8 @@ PLACING_READS: Final = frozenset(
         "resourcequotas",
         "namespaces",
         "virtualmachineinstances",
+        "persistentvolumeclaims",
+        "persistentvolumes",
     }
 )
 """Collections without which nothing can be placed."""

@@ -1,10 +1,13 @@
-"""The binder's process with a simple mind: it books every claim that has no node.
+"""The binder's process with a simple mind: it books every claim that has no node, or none.
 
 Everything but the decision is the real thing: election, terms, passes, writes. Started as
-`python -m tests.binder.booker`, with the binder's flags.
+`python -m tests.binder.booker books` or `… idles`, with the binder's flags after that.
 """
 
 from __future__ import annotations
+
+import sys
+from datetime import datetime
 
 from typing_extensions import override
 
@@ -22,6 +25,8 @@ RESOURCE = "example.com/booked"
 
 class Booker(binder.Process):
     """Books, whatever there is."""
+
+    books = True
 
     def __init__(self, settings: binder.BinderSettings, connection: Connection) -> None:
         super().__init__(settings, connection)
@@ -43,12 +48,13 @@ class Booker(binder.Process):
         self._raw.pop((text(metadata.get("namespace")), text(metadata.get("name"))), None)
 
     @override
-    def _decide(self, held: frozenset[str]) -> Plan:
-        """Book what is not booked; the state of the system as ever."""
-        works = list(super()._decide(held).works)
+    def _plan(self, held: frozenset[str], now: datetime) -> Plan:
+        """Book what is not booked."""
+        del held, now
+        works: list[Work] = []
         for (namespace, name), raw in sorted(self._raw.items()):
             metadata = mapping(raw.get("metadata"))
-            if not mapping(raw.get("status")).get("nodeName"):
+            if self.books and not mapping(raw.get("status")).get("nodeName"):
                 ref = Ref(
                     namespace,
                     name,
@@ -61,5 +67,6 @@ class Booker(binder.Process):
 
 
 if __name__ == "__main__":
+    Booker.books = sys.argv.pop(1) == "books"
     binder.Process = Booker  # type: ignore[misc]  # the one thing that is not the real one
     binder.main()

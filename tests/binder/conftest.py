@@ -36,10 +36,12 @@ async def start(audited: ControlPlane, unique: Callable[[str], str]) -> AsyncIte
     """Starts replicas, each with a certificate of its own, by which the audit log tells them."""
     running: list[Replica] = []
 
-    async def start(port: int | None = None, *, books: bool = False) -> Replica:
+    async def start(port: int | None = None, mind: str = "") -> Replica:
+        """`mind` is that of `tests.binder.booker`; the binder's own without."""
         name = unique("replica")
         user = User(GPU_BINDER.name, (*GPU_BINDER.groups, name))
-        program = [sys.executable, "-m", "tests.binder.booker"] if books else [PROGRAM]
+        simple = [sys.executable, "-m", "tests.binder.booker", mind]
+        program = simple if mind else [PROGRAM]
         replica = Replica(audited, name, user, port, program)
         running.append(replica)
         await replica.start()

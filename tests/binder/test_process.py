@@ -101,7 +101,7 @@ async def test_a_gpusystem_that_somebody_deletes_begins_a_new_term_above_every_c
     audited: ControlPlane, start: Start, unique: Callable[[str], str]
 ) -> None:
     before = await epoch(audited)
-    leader = await start(books=True)
+    leader = await start(mind="books")
     first = await leader.until_in_office(before)
     claim = await booked(audited, unique)
     assert claim["status"]["epoch"] == first
@@ -160,7 +160,9 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_more(
 ) -> None:
     """Rule 7.1, by the clock: it looks before each write."""
     before = await epoch(audited)
-    leader, other = await in_office(await start(books=True), await start(books=True), above=before)
+    leader, other = await in_office(
+        await start(mind="books"), await start(mind="books"), above=before
+    )
     first = await leader.until_in_office(before)
     leader.stop()
     await other.until_in_office(first)
@@ -184,12 +186,12 @@ async def test_a_booking_that_arrives_after_a_change_of_leaders_is_refused(
     """Rule 7.1, by the epoch: the leader sleeps after its check, and what it sent comes late."""
     async with Relay(audited.components["kube-apiserver"].port) as relay:
         before = await epoch(audited)
-        leader = await start(relay.port, books=True)
+        leader = await start(relay.port, mind="books")
         first = await leader.until_in_office(before)
         async with asyncio.TaskGroup() as priming:  # so that it has connections left to send on
             for _ in range(5):
                 priming.create_task(booked(audited, unique))
-        other = await start()
+        other = await start(mind="idles")
         relay.hold_requests()
         namespace, name = await order(audited, unique)
 
