@@ -49,13 +49,15 @@ class Task(IntEnum):
     """It has lost its node, and nothing of it waits at the gate."""
     UNBOUND = 5
     """Orders of it are not bound yet, and nothing of it waits at the gate."""
-    ENDS = 6
+    OFF = 6
+    """Its launcher waits at our gate, and the feature is off (7.15)."""
+    ENDS = 7
     """A template claim that nothing needs any more (3.2)."""
-    LEAVES = 7
+    LEAVES = 8
     """A claim is being deleted, and no pod holds its units any more (3.2)."""
-    UNGUARDED = 8
+    UNGUARDED = 9
     """A claim holds units without our finalizer."""
-    UNTOLD = 9
+    UNTOLD = 10
     """A claim's status does not say how it stands (3.5)."""
 
 
@@ -66,11 +68,13 @@ _BY_SET = frozenset({Task.ELSEWHERE, Task.SPLIT, Task.GATED, Task.LOST, Task.UNB
 def vmi_task(state: ClusterState, uid: str) -> Task | None:
     """What the set of a VMI needs, by the state alone; None where it has none or all is well."""
     vmi = state.holders.vmis.get(uid)
-    if vmi is None or not vmi.record or not state.settings.enabled:
+    if vmi is None or not vmi.record:
         return None
     gpu_set = set_of(vmi, state.holders)
     if vmi.final and not gpu_set.placed:
         return None
+    if not state.settings.enabled:
+        return Task.OFF if gpu_set.gated else None
     names_claims = any(entry.claim for entry in vmi.record)
     if state.settings.placement is Placement.SCHEDULER and not names_claims:
         return None  # no claims are made for its class entries

@@ -122,6 +122,8 @@ class Decisions:
                 self._count(unit)
             elif unit.task is Task.ELSEWHERE and unit.gpu_set is not None:
                 self._book(unit, ground(unit.gpu_set))
+            elif unit.task is Task.OFF:
+                self._release(unit)
             else:
                 self._place(unit)
 
@@ -209,6 +211,12 @@ class Decisions:
             self._trial.put(replace(pod, pinned_to=node_name, placing=placing))
             steps.append([_start(pod, node_name)])
         self._add(self.works, unit, steps)
+
+    def _release(self, unit: Unit) -> None:
+        """With the feature off a pod goes wherever the scheduler lets it (rule 7.15)."""
+        off = because(Reason.DISABLED, say(Reason.DISABLED))
+        starts: list[Action] = [] if unit.pod is None else [_start(unit.pod, "")]
+        self._add(self.works, unit, [starts, self._tell(unit, off)])
 
     def _booking(
         self, item: Item, node_name: str, standing: Standing, *, is_new: bool

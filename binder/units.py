@@ -20,8 +20,10 @@ from shared.core.model import Claim, Disclosure, GpuClass, Pod, Volume
 from shared.core.placing import ClaimWritten
 from shared.reasons import Reason
 
-PHASES: Final = (Task.ELSEWHERE, Task.SPLIT, Task.GATED, Task.LOST, Task.UNBOUND)
+PHASES: Final = (Task.ELSEWHERE, Task.SPLIT, Task.GATED, Task.LOST, Task.UNBOUND, Task.OFF)
 """The tasks that are decided about, in the order of a pass (rule 7.3)."""
+
+_STARTS: Final = frozenset({Task.GATED, Task.OFF})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Unit:
     @property
     def pod(self) -> Pod | None:
         """The launcher to start, where one waits at the gate."""
-        if self.gpu_set is None or self.task is not Task.GATED:
+        if self.gpu_set is None or self.task not in _STARTS:
             return None
         return self.gpu_set.gated[0]
 
@@ -133,7 +135,7 @@ def _of_vmi(state: ClusterState, uid: str, task: Task) -> Unit:
     ]
     troubles = [member for member in gpu_set.members if member.trouble is not None]
     gone = any(claim.deleting for claim in gpu_set.claims) and not gpu_set.placed
-    started = gpu_set.gated[0] if task is Task.GATED else vmi
+    started = gpu_set.gated[0] if task in _STARTS else vmi
     since = created(started)
     if task in (Task.LOST, Task.UNBOUND):
         since = min(map(created, gpu_set.claims), default=since)

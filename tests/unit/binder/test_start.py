@@ -212,14 +212,16 @@ def test_a_node_with_a_taint_that_the_class_does_not_tolerate_is_not_chosen() ->
     assert world.starts() == {"pod-train": "n1"}
 
 
-def test_with_the_feature_off_nothing_is_placed() -> None:
+def test_with_the_feature_off_nothing_is_placed_and_the_gate_is_open() -> None:
     world = World()
     world.put(Settings(enabled=False), node("n1", a100=4), order("o1"), *vm("train", {"a100": 1}))
     done = world.settle()
-    assert (booked(done), started(done)) == ([], [])
+    assert (booked(done), started(done)) == ([], ["pod-train"])
+    assert world.starts() == {}
+    assert world.events == [("train", "Disabled")]
     assert world.waits_for("o1") == "Disabled"
     world.put(Settings())
-    assert started(world.settle()) == ["pod-train"]
+    assert booked(world.settle()) == ["o1"]
 
 
 def test_a_set_in_back_off_is_left_alone_and_blocks_nobody() -> None:
