@@ -10,6 +10,7 @@ from shared.core.scheduling import NodeTerm, PodTerm, Requirement, Selector
 Labels = Mapping[str, str]
 
 _NODE_NAME: Final = "metadata.name"
+_TOO_LARGE: Final = 2**63
 
 
 def meets(requirement: Requirement, labels: Labels) -> bool:
@@ -63,5 +64,6 @@ def _accepts(term: NodeTerm, name: str, labels: Labels) -> bool:
 
 
 def _whole(text: str) -> int | None:
-    """A label's value as a whole number; a sign cannot begin or be one."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    """A label's value as a whole number of 64 bits; a sign cannot begin one."""
+    whole = int(text) if text.isascii() and text.isdigit() else _TOO_LARGE
+    return whole if whole < _TOO_LARGE else None
