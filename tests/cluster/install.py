@@ -42,9 +42,6 @@ WEBHOOKS = {
 }
 """The webhooks of our configurations, each of which needs the port and the authority."""
 
-ADMISSION = ("webhooks", "policies")
-"""What is applied once our server answers, in this order: folders of the manifests."""
-
 
 class Catalog:
     """Our API server: a real process as its least privileged user, registered by the manifests.
@@ -102,12 +99,10 @@ class Catalog:
             self._kustomization("apiservice", resources=["apiservice"], patches=[patch])
         )
 
-    async def apply_admission(self) -> None:
+    async def apply_webhooks(self) -> None:
         """Step three: admission, once the process answers; it begins some moments later."""
-        for folder in ADMISSION:
-            if (MANIFESTS / folder).exists():
-                patches = self._addresses() if folder == "webhooks" else []
-                await self._apply(self._kustomization(folder, resources=[folder], patches=patches))
+        folder = self._kustomization("webhooks", ["webhooks"], patches=self._addresses())
+        await self._apply(folder)
 
     def _addresses(self) -> list[Object]:
         """Patches that give each webhook the port and the authority of the process."""
@@ -134,9 +129,10 @@ class Catalog:
         found = [Path("components") / each for each in components]
         await self._apply(self._kustomization("policies", ["policies"], found))
 
-    async def enforce(self) -> None:
-        """Apply admission, and wait until each webhook is called."""
-        await self.apply_admission()
+    async def enforce(self, components: Sequence[str | Path] = ()) -> None:
+        """Apply webhooks, and policies with components; wait until each webhook is called."""
+        await self.apply_webhooks()
+        await self.apply_policies(components)
         probes = [_probe(name) for name in ("vmi", "pod", "claim", "class")]
 
         async def judged() -> bool:

@@ -49,7 +49,7 @@ async def test_a_vm_gets_what_it_asks_for_and_no_more_wherever_kubevirt_is(
     await catalog.component.start()
     try:
         await set_place(catalog, scene, place, components)
-        await catalog.enforce()
+        await catalog.enforce(components)
         await from_template_to_node(catalog, unique, place)
     finally:
         await catalog.stop()
