@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import cost, decoding, keeping_up, memory
+from tests.bench import admitting, cost, decoding, keeping_up, memory
 from tests.bench.results import Row, table, write
 from tests.bench.size import FULL
 
 FOLDER = Path(".run/bench")
-NAMES = ("cost", "decode", "memory", "storm")
+NAMES = ("cost", "decode", "memory", "storm", "admission")
 
 
 def say(line: str) -> None:
@@ -32,6 +32,7 @@ def _measures(given: argparse.Namespace) -> dict[str, Callable[[], list[Row]]]:
         "decode": lambda: decoding.measure(runs),
         "memory": lambda: memory.measure(runs, FOLDER),
         "storm": lambda: keeping_up.measure(runs, FOLDER),
+        "admission": lambda: admitting.measure(runs, FOLDER),
         "soak": lambda: keeping_up.measure(1, FOLDER, seconds=given.minutes * 60, seed=given.seed),
     }
 
