@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from admission import claim, final, gpuclass, pod, vmi
 from admission.inputs import Reader
 from admission.review import Allow, Decision, Request, answer, parse
+from shared.core.annotations import shown
 from shared.errors import ApiError, BadRequest, TimedOut
 from shared.vocabulary import (
     WEBHOOK_CLAIMS,
@@ -158,6 +159,9 @@ class Webhooks:
         return self._large_turns if is_large else self._turns
 
     async def _body(self, request: web.Request) -> bytes:
+        if request.content_type != "application/json":
+            told = f"{shown(request.content_type)}, expected application/json"
+            raise BadRequest(f"Content-Type: {told}")
         try:
             async with asyncio.timeout(self._body_seconds):
                 return await request.read()

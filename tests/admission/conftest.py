@@ -6,12 +6,15 @@ before anything is judged: it holds two classes of one device, and claims beyond
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from shared import vocabulary as words
+from tests.admission.calling import Caller
 from tests.admission.counting import Reviews
 from tests.admission.launching import Launching, permitted_class
 from tests.admission.people import make_person
@@ -19,7 +22,7 @@ from tests.admission.world import World, make_world
 from tests.catalog.kubevirt import apply_kinds
 from tests.catalog.tenants import Tenant, make_role
 from tests.cluster.build import Binaries
-from tests.cluster.components import Options
+from tests.cluster.components import HOST, Options
 from tests.cluster.install import Catalog
 from tests.cluster.plane import ControlPlane, control_plane
 from tests.cluster.session import Cluster
@@ -98,3 +101,11 @@ async def launching(
         yield Launching(
             cluster, namespace, resource, unique, tenant=person, class_name=name, home=home
         )
+
+
+@pytest.fixture
+async def call(enforced: Catalog) -> AsyncIterator[Caller]:
+    """Calls our server past kube-apiserver."""
+    tls = ssl.create_default_context(cafile=enforced.authority)
+    async with aiohttp.ClientSession() as session:
+        yield Caller(session, f"https://{HOST}:{enforced.component.port}", tls)

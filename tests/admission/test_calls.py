@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import ssl
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
-import aiohttp
 import orjson
 import pytest
 
 from shared import vocabulary as words
+from tests.admission.calling import Caller, review
 from tests.admission.people import VMI
-from tests.cluster.api import Object, Reply
-from tests.cluster.components import HOST
-from tests.cluster.install import Catalog
 from tests.cluster.session import Cluster
 
 PATHS = (
@@ -27,50 +20,6 @@ PATHS = (
     words.WEBHOOK_CLASSES,
 )
 MIB = 1024 * 1024
-
-
-@dataclass
-class Caller:
-    """Somebody without a certificate."""
-
-    session: aiohttp.ClientSession
-    url: str
-    tls: ssl.SSLContext
-
-    async def __call__(self, path: str, body: bytes, method: str = "POST", **headers: str) -> Reply:
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.session.request(
-            method, self.url + path, data=io.BytesIO(body), headers=sent, ssl=self.tls
-        ) as answer:
-            return Reply(answer.status, answer.headers, await answer.read())
-
-
-@pytest.fixture
-async def call(enforced: Catalog) -> AsyncIterator[Caller]:
-    """Calls our server past kube-apiserver."""
-    tls = ssl.create_default_context(cafile=enforced.authority)
-    async with aiohttp.ClientSession() as session:
-        yield Caller(session, f"https://{HOST}:{enforced.component.port}", tls)
-
-
-def review(kind: tuple[str, str] = ("kubevirt.io", words.KIND_VMI), **members: object) -> Object:
-    """A review of a VM that names a class."""
-    annotations = {words.ANNOTATION_CLASSES: '[{"className":"a100","count":1}]'}
-    metadata = {"name": "x", "namespace": "tenant-acme", "annotations": annotations}
-    return {
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": "review-1",
-            "kind": {"group": kind[0], "version": "v1", "kind": kind[1]},
-            "operation": "CREATE",
-            "namespace": "tenant-acme",
-            "name": "x",
-            "userInfo": {"username": "somebody"},
-            "object": {"metadata": metadata, "spec": {"domain": {"devices": {}}}},
-            **members,
-        },
-    }
 
 
 async def test_a_review_is_answered_with_its_uid_and_a_patch(call: Caller) -> None:
@@ -101,6 +50,18 @@ async def test_what_is_no_review_of_the_paths_kind_fails_the_call(
     reply = await call(path, body)
     assert reply.status == reply.body["code"] == 400
     assert "Retry-After" not in reply.headers
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-protobuf", "multipart/form-data"])
+async def test_a_review_that_does_not_say_that_it_is_json_fails_the_call(
+    call: Caller, kind: str
+) -> None:
+    reply = await call(words.WEBHOOK_VMIS, orjson.dumps(review()), Content_Type=kind)
+    assert (reply.status, reply.body["code"]) == (400, 400)
+    assert f'Content-Type: "{kind}", expected application/json' in reply.body["message"]
+    charset = "application/json; charset=utf-8"
+    reply = await call(words.WEBHOOK_VMIS, orjson.dumps(review()), Content_Type=charset)
+    assert reply.status == 200
 
 
 async def test_a_review_of_six_mebibytes_is_read_and_one_of_more_than_eight_is_not(

@@ -227,6 +227,7 @@ async def test_a_controller_that_copies_a_mark_into_pods_is_refused(launching: L
         return str(condition(found, "ReplicaFailure").get("message", ""))
 
     message = await wait_until(told, "the set says why it has no pod")
+    await launching.api.delete("apps/v1/ReplicaSet", "copy", launching.namespace)  # it would go on
     assert message.endswith(f"metadata.annotations[{words.ANNOTATION_LAUNCHER}]: {STRANGER}")
 
 

@@ -46,13 +46,16 @@ OF_THE_VM: Object = {"key": "tenant.example/own", "operator": "Exists"}
 
 @pytest.fixture(scope="module", params=["cozy-kubevirt", "kubevirt"])
 async def home(
-    request: pytest.FixtureRequest, world: World, cluster: Cluster
+    request: pytest.FixtureRequest, world: World, catalog: Catalog
 ) -> AsyncIterator[str]:
-    """KubeVirt's namespace: that of Cozystack, and that of upstream."""
+    """KubeVirt's namespace: that of Cozystack, and that of upstream, with the policies for it."""
     del world
     namespace: str = request.param
-    async with at_home(cluster, namespace):
+    usual = namespace == words.KUBEVIRT_NAMESPACE
+    async with at_home(catalog.plane.cluster, namespace):
+        await catalog.apply_policies([] if usual else ["kubevirt-namespace"])
         yield namespace
+    await catalog.apply_policies()
 
 
 def expected(launching: Launching, vmi: Object, units: int, **other: object) -> Object:
