@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from shared import vocabulary
-from tests.cluster.access import User
+from tests.cluster.access import GPU_BINDER, User
 from tests.cluster.api import Object
-from tests.cluster.binder import BRISK, SYSTEM, Binder
+from tests.cluster.binder import BRISK, PROGRAM, SYSTEM, Binder
 from tests.cluster.components import HOST
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
@@ -142,3 +144,26 @@ def _through(kubeconfig: Path, port: int) -> Path:
     path.touch(mode=0o600)
     path.write_text(json.dumps(content))
     return path
+
+
+Start = Callable[..., Awaitable[Replica]]
+"""Starts a replica: `port` is a relay's, `mind` that of `tests.binder.booker`, or its own."""
+
+
+@contextlib.asynccontextmanager
+async def replicas(plane: ControlPlane, unique: Callable[[str], str]) -> AsyncIterator[Start]:
+    """Starts replicas, each with a certificate of its own, by which the audit log tells them."""
+    running: list[Replica] = []
+
+    async def start(port: int | None = None, mind: str = "") -> Replica:
+        name = unique("replica")
+        user = User(GPU_BINDER.name, (*GPU_BINDER.groups, name))
+        simple = [sys.executable, "-m", "tests.binder.booker", mind]
+        replica = Replica(plane, name, user, port, simple if mind else [PROGRAM])
+        running.append(replica)
+        await replica.start()
+        return replica
+
+    yield start
+    for replica in running:
+        await replica.end()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from shared import vocabulary
 from tests.binder.booker import NODE
-from tests.binder.replica import LEASE, Replica, epoch, holder
+from tests.binder.replica import LEASE, Replica, Start, epoch, holder
 from tests.cluster.api import Object
 from tests.cluster.binder import SYSTEM, system
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
 from tests.kube.relay import Relay
 
-Start = Callable[..., Awaitable[Replica]]
 LEASE_SECONDS = 4.0
 
 

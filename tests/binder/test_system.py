@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from shared import vocabulary
-from tests.binder.replica import Replica, epoch
+from tests.binder.replica import Replica, Start, epoch
 from tests.catalog.objects import CLASS, gpu_class
 from tests.cluster.api import Object
 from tests.cluster.binder import SYSTEM, system
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
-
-Start = Callable[..., Awaitable[Replica]]
 
 
 @pytest.fixture
