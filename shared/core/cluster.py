@@ -173,7 +173,24 @@ class ClusterState:
 
     def apply(self, change: Change) -> Touched:
         """Take in one change; a repeated one changes nothing."""
+        return self.apply_all((change,))
+
+    def apply_all(self, changes: Iterable[Change]) -> Touched:
+        """Take in changes at once, and what follows from all of them but once."""
         dirty = _Dirty()
+        for change in changes:
+            self._take(change, dirty)
+        self._recompute(dirty)
+        return self._touch(dirty.touched())
+
+    def set_unreadable(self, collections: Iterable[str]) -> Touched:
+        """These collections cannot be read now, and no others."""
+        unreadable = frozenset(collections)
+        changed = unreadable != self.unreadable
+        self.unreadable = unreadable
+        return self._touch(Touched(everything=changed))
+
+    def _take(self, change: Change, dirty: _Dirty) -> None:
         gone = isinstance(change, Gone)
         if self.sites is not None:
             self.sites.apply(change)
@@ -207,15 +224,6 @@ class ClusterState:
                 store(self.secrets, secret.key, None if gone else secret)
             case System() as system:
                 store(self.systems, system.name, None if gone else system)
-        self._recompute(dirty)
-        return self._touch(dirty.touched())
-
-    def set_unreadable(self, collections: Iterable[str]) -> Touched:
-        """These collections cannot be read now, and no others."""
-        unreadable = frozenset(collections)
-        changed = unreadable != self.unreadable
-        self.unreadable = unreadable
-        return self._touch(Touched(everything=changed))
 
     def _touch(self, touched: Touched) -> Touched:
         """Forget the answers that rest on what a class was."""
@@ -238,10 +246,7 @@ class ClusterState:
             for resource in old | new:
                 # Who shares a resource is in conflict, or no longer.
                 dirty.classes.update(self._classes_by_resource[resource])
-                # A node's stock is of what classes name.
-                having = (key for key, node in self.nodes.items() if resource in node.allocatable)
-                dirty.reach.nodes.update(having)
-                dirty.reach.nodes.update(self._nodes_by_resource[resource])
+                dirty.reach.resources.add(resource)
             self.holders.name_resources(old, new, dirty.reach)
             self.holders.rename_class(name, dirty.reach)
 
@@ -300,6 +305,11 @@ class ClusterState:
 
     def _recompute(self, dirty: _Dirty) -> None:
         reach = dirty.reach
+        for resource in reach.resources:
+            # A node's stock is of what classes and records of VMs name.
+            having = (key for key, node in self.nodes.items() if resource in node.allocatable)
+            reach.nodes.update(having)
+            reach.nodes.update(self._nodes_by_resource[resource])
         for key in reach.claims:
             self._use(("claim", *key), self.holders.claim_use(key), dirty)
         for key in reach.pods:
@@ -342,8 +352,7 @@ class ClusterState:
         node = self.nodes.get(name)
         stock = {} if node is None else self.holders.stock(node)
         if self.sites is not None:
-            offered = {each: stock[each] for each in stock if self._classes_by_resource[each]}
-            self.sites.put_node(name, node, offered)
+            self.sites.put_node(name, node, stock)
         if stock:
             self._stock[name] = stock
         self._nodes_by_resource.move(name, before, stock)

@@ -37,9 +37,13 @@ Use = tuple[str, Mapping[str, int]]
 
 @dataclass(slots=True)
 class Reach:
-    """What a change makes out of date: stocks of nodes, and uses of budgets."""
+    """What a change makes out of date: stocks of nodes, and uses of budgets.
+
+    `resources` are those that somebody named first, or named last: of every node that has them.
+    """
 
     nodes: set[str] = field(default_factory=set)
+    resources: set[str] = field(default_factory=set)
     claims: set[Key] = field(default_factory=set)
     pods: set[Key] = field(default_factory=set)
     vmis: set[str] = field(default_factory=set)
@@ -157,6 +161,7 @@ class Holders:
                 self._count_anew(resource, reach)
 
     def _count_anew(self, resource: str, reach: Reach) -> None:
+        reach.resources.add(resource)
         for key, pod in self.pods.items():
             if resource in pod.requests:
                 holds = self._holding(pod)

@@ -37,7 +37,7 @@ class Kind:
 class Site:
     """A node, and its units of devices that are neither booked nor held.
 
-    `free` is of the devices that classes name, and less than nothing where they are overbooked.
+    `free` is of the devices that somebody names, and less than nothing where they are overbooked.
     `kind` is None where the node takes no new pods.
     """
 
@@ -90,7 +90,7 @@ class Sites:
                 pass
 
     def put_node(self, name: str, node: Node | None, stock: Mapping[str, Stock]) -> None:
-        """A node is this now, with this stock of classes' devices; None where it is gone."""
+        """A node is this now, with this stock of devices; None where it is gone."""
         before = self.by_name.pop(name, None)
         if before is not None and before.kind is not None:
             self._leave(before.kind, name)

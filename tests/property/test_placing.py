@@ -20,7 +20,7 @@ from shared.core.scheduling import Taint, Toleration
 from shared.core.sites import Sites
 from shared.reasons import Reason
 from tests.property.changes import RESOURCES, START, changes
-from tests.property.test_state import objects_of
+from tests.property.test_state import figures, objects_of
 
 DEVICES = ("x/A", "x/B", "x/C")
 TOLERANT = (Toleration("gpu", "Exists"),)
@@ -174,3 +174,16 @@ def test_sites_changed_step_by_step_are_those_of_a_state_made_anew(
         state.apply(Gone(each))
     assert answers(state.sites) == answers(Sites())
     assert not state.sites._kinds
+
+
+@given(st.lists(changes, max_size=25))
+def test_changes_taken_in_at_once_come_to_the_same_as_one_by_one(steps: list[Change]) -> None:
+    one_by_one, at_once = ClusterState(Sites()), ClusterState(Sites())
+    at_once.apply_all(START)
+    at_once.apply_all(steps)
+    for step in (*START, *steps):
+        one_by_one.apply(step)
+    assert figures(at_once) == figures(one_by_one)
+    assert one_by_one.sites is not None
+    assert at_once.sites is not None
+    assert answers(at_once.sites) == answers(one_by_one.sites)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core.demand import Demand
+from shared.core.demand import Demand, Part
 from shared.core.eligibility import Misfit
-from shared.core.model import Object, Volume
+from shared.core.model import Object, RecordEntry, Vmi, Volume
 from shared.core.placement import Placed, place
 from shared.core.placing import PodPlacing
 from shared.core.scheduling import NodeTerm, Requirement
@@ -91,7 +91,7 @@ def test_the_fullest_node_that_fits_takes_the_set(
     assert place(demand, sites(*nodes)) == Placed(want)
 
 
-def test_a_device_that_no_class_names_is_nothing_scarce() -> None:
+def test_a_device_that_nobody_names_is_nothing_scarce() -> None:
     nodes = (node("a", {A: 4, "intel.com/nic": 1}), node("b", {A: 4, B: 1}))
     assert place(ask(2), sites(*nodes)) == Placed("a")
 
@@ -256,3 +256,13 @@ def test_what_a_pod_of_the_set_will_request_counts_for_the_next() -> None:
     there = pod("first", "a", requests={"cpu": 40_000}, placing=PodPlacing())
     assert place(ask(1, large), sites(node("a"), node("b"))) == Placed("a")
     assert place(ask(1, large), sites(node("a", 7), node("b"), there)) == Placed("b")
+
+
+def test_a_device_that_only_a_waiting_vm_still_names_is_found_for_it() -> None:
+    """Rule 3.2: a class's new name is for those who are bound after it."""
+    entry = RecordEntry("", 0, "alpha", "nvidia.com/OLD", 1)
+    record = Vmi("tenant-a", "vm", "vm-uid", record=(entry,))
+    old = Demand((Part("alpha", "nvidia.com/OLD", 1),))
+    there = node("a", {"nvidia.com/OLD": 1})
+    assert isinstance(place(old, sites(there)), Misfit)
+    assert place(old, sites(there, record)) == place(old, sites(record, there)) == Placed("a")
