@@ -88,7 +88,7 @@ def vmi_task(state: ClusterState, uid: str) -> Task | None:
         return None
     if gpu_set.is_split:
         return Task.SPLIT
-    unbound = [claim for claim in gpu_set.claims if not claim.node_name and not claim.deleting]
+    unbound = [claim for claim in gpu_set.claims if not claim.node_name]
     if any(is_lost(claim) for claim in unbound):
         return Task.LOST
     return Task.UNBOUND if unbound else None

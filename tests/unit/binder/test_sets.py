@@ -245,6 +245,7 @@ def test_a_template_claim_stays_while_the_last_pod_of_its_vmi_holds_the_units() 
     world.gone(world.state.holders.vmis["vmi-train"])
     world.settle()
     assert world.where() == {template("train"): "n1"}
+    assert not world.claim(template("train")).deleting
     world.gone(world.pod("pod-train"))
     world.settle()
     assert world.where() == {}

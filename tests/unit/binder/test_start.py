@@ -198,6 +198,22 @@ def test_a_vmi_that_is_being_deleted_is_not_started() -> None:
     assert started(world.settle()) == []
 
 
+def test_the_devices_are_those_of_the_record_though_the_class_names_others_now() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 1}), gpu_class("a100", "nvidia.com/NEW"))
+    world.settle()
+    assert world.claim(template("train")).resource_name == CLASSES["a100"]
+
+
+def test_an_order_stays_under_the_name_it_was_booked_by_when_its_vm_starts_anew() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 2, "n1"), gpu_class("a100", "nvidia.com/NEW"))
+    world.put(*vm("train", claims={"o1": 2}))
+    world.settle()
+    assert world.starts() == {"pod-train": "n1"}
+    assert world.claim("o1").resource_name == CLASSES["a100"]
+
+
 def test_a_node_with_a_taint_that_the_class_does_not_tolerate_is_not_chosen() -> None:
     world = World()
     tainted = replace(node("n1", a100=1), taints=(Taint("gpu", "NoSchedule"),))

@@ -71,6 +71,15 @@ def test_a_claim_whose_node_cannot_keep_it_is_disrupted_and_still_booked(gone: b
     assert says(world, "o1") == (PLACED, PLACED, IN_USE, CALM)
 
 
+def test_an_order_that_no_vm_uses_says_that_its_node_is_not_well() -> None:
+    world = World()
+    world.put(node("n1", a100=1), order("o1"))
+    world.settle()
+    world.put(replace(node("n1", a100=1), ready=False))
+    world.settle()
+    assert says(world, "o1") == (PLACED, PLACED, NOT_IN_USE, LOST)
+
+
 def test_a_lost_claim() -> None:
     world = World()
     world.put(order("o1", lost=True))

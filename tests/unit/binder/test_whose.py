@@ -78,6 +78,28 @@ def test_while_a_vm_migrates_it_is_where_its_instance_says() -> None:
     assert world.where() == {template("train"): "n2"}
 
 
+def test_a_vm_has_moved_when_its_instance_says_so_though_its_old_pod_is_still_there() -> None:
+    world = World()
+    world.put(node("n1", a100=1), node("n2", a100=1), order("o1"))
+    world.put(*vm("train", claims={"o1": 1}))
+    world.settle()
+    here = world.where()["o1"]
+    there = "n2" if here == "n1" else "n1"
+    world.runs("pod-train", here)
+    world.put(replace(world.claim("o1"), deleting=True))
+    vmi = world.state.holders.vmis["vmi-train"]
+    target = replace(world.pod("pod-train"), name="target", uid="target", node_name=there)
+    assert target.placing is not None
+    target = replace(target, placing=replace(target.placing, migration="job"))
+    world.put(replace(vmi, active_pods=(*vmi.active_pods, "target")), target)
+    world.settle()
+    assert world.where() == {"o1": here}
+    vmi = world.state.holders.vmis["vmi-train"]
+    world.put(replace(vmi, node_name=there))
+    world.settle()
+    assert world.where() == {"o1": there}
+
+
 def test_while_its_instance_does_not_say_a_vm_is_where_its_migration_began() -> None:
     world = World()
     world.put(node("n1", a100=1), node("n2", a100=1), *vm("train", {"a100": 1}, node_name="n2"))
