@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from shared import vocabulary as words
-from tests.admission.test_calls import review
+from tests.admission.calling import review
 from tests.catalog.kubevirt import apply_kinds
 from tests.catalog.objects import claim
 from tests.cluster.api import Refused
