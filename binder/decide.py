@@ -150,28 +150,26 @@ class Decisions:
 
     def _lay_aside(self, unit: Unit) -> None:
         """A unit that has its turn later does not count before (rule 7.7)."""
-        for item in unit.items:
-            if item.before is not None and not item.before.node_name and not is_lost(item.before):
-                self._trial.take(item.before)
-        if unit.pod is not None:
-            self._trial.take(unit.pod)
+        claims = (item.before for item in unit.items if item.before is not None)
+        counted = (each for each in claims if not (each.node_name or is_lost(each)))
+        self._trial.take(*counted, *_pods(unit))
 
     def _count(self, unit: Unit) -> None:
         """From here on a unit counts as it is."""
         if unit.key in self._tight:
-            for value in (unit.pod, *(item.before for item in unit.items)):
-                if value is not None:
-                    self._trial.put(value)
+            claims = (item.before for item in unit.items if item.before is not None)
+            self._trial.put(*claims, *_pods(unit))
 
     # Where to.
 
     def _place(self, unit: Unit) -> None:
         is_tight = unit.key in self._tight
-        if is_tight and unit.pod is not None:
-            self._trial.put(unit.pod)
-        for item in unit.items:
-            if is_tight or (item.before is not None and item.before.node_name):
-                self._trial.put(item.unbound)
+        counted = (
+            item.unbound
+            for item in unit.items
+            if is_tight or (item.before is not None and item.before.node_name)
+        )
+        self._trial.put(*counted, *(_pods(unit) if is_tight else ()))
         found = (hindrance(unit, self._state) for hindrance in self._hindrances)
         why = next((each for each in found if each is not None), None)
         if why is not None:
@@ -190,14 +188,15 @@ class Decisions:
     def _book(self, unit: Unit, node_name: str) -> None:
         """All claims of a unit are booked on a node, and its pod starts there."""
         node = self._state.nodes.get(node_name)
+        laid: list[Claim | Pod] = []
         prepare: list[Action] = []
         bookings: list[Action] = []
         for item in unit.items:
             user = _user(unit, item)
             claim = replace(item.unbound, node_name=node_name, attached_to=user)
-            self._trial.put(claim)
+            laid.append(claim)
             if item.before is not None and item.before.node_name not in ("", node_name):
-                self._trial.put(_held_until_written(item.before))
+                laid.append(_held_until_written(item.before))
                 self._is_freeing = True
             made = self._made(unit, item)
             prepare += made
@@ -208,8 +207,9 @@ class Decisions:
         if pod is not None and pod.placing is not None:
             gates = tuple(gate for gate in pod.placing.gates if gate != GATE)
             placing = replace(pod.placing, gates=gates)
-            self._trial.put(replace(pod, pinned_to=node_name, placing=placing))
+            laid.append(replace(pod, pinned_to=node_name, placing=placing))
             steps.append([_start(pod, node_name)])
+        self._trial.put(*laid)
         self._add(self.works, unit, steps)
 
     def _release(self, unit: Unit) -> None:
@@ -241,9 +241,8 @@ class Decisions:
 
     def _put_back(self, unit: Unit) -> None:
         """What a unit holds it keeps."""
-        for item in unit.items:
-            if item.before is not None and item.before.node_name:
-                self._trial.put(item.before)
+        claims = (item.before for item in unit.items if item.before is not None)
+        self._trial.put(*(each for each in claims if each.node_name))
 
     def _wait(self, unit: Unit, why: Verdict) -> None:
         """A unit has no place: its claims say why; what they hold they keep (rule 7.9).
@@ -312,6 +311,11 @@ class Decisions:
         sites = self._state.sites
         assert sites is not None, "a binder's state keeps what placing looks at"
         return sites
+
+
+def _pods(unit: Unit) -> tuple[Pod, ...]:
+    """The pod that a unit is to start, if there is one."""
+    return () if unit.pod is None else (unit.pod,)
 
 
 def _user(unit: Unit, item: Item) -> Attachment | None:

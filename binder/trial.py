@@ -6,11 +6,12 @@ Each placement is laid into the state before the next is decided, so that every 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
 from shared.core.cluster import ClusterState
-from shared.core.model import Claim, Gone, Key, Pod, Put
+from shared.core.model import Change, Claim, Gone, Key, Pod, Put
 
 
 class Trial:
@@ -31,28 +32,30 @@ class Trial:
         traceback: TracebackType | None,
     ) -> None:
         holders = self.state.holders
-        for key, claim in self._claims.items():
-            if claim is not None:
-                self.state.apply(Put(claim))
-            elif key in holders.claims:
-                self.state.apply(Gone(holders.claims[key]))
-        for pod in self._pods.values():
-            if pod is not None:
-                self.state.apply(Put(pod))
+        back: list[Change] = [
+            Put(claim) if claim is not None else Gone(holders.claims[key])
+            for key, claim in self._claims.items()
+            if claim is not None or key in holders.claims
+        ]
+        back += [Put(pod) for pod in self._pods.values() if pod is not None]
+        self.state.apply_all(back)
 
-    def put(self, value: Claim | Pod) -> None:
-        """From here on a claim or pod is this."""
-        self._remember(value)
-        self.state.apply(Put(value))
+    def put(self, *values: Claim | Pod) -> None:
+        """From here on these claims and pods are so."""
+        if values:
+            self._remember(values)
+            self.state.apply_all(map(Put, values))
 
-    def take(self, value: Claim | Pod) -> None:
-        """From here on there is no such claim or pod."""
-        self._remember(value)
-        self.state.apply(Gone(value))
+    def take(self, *values: Claim | Pod) -> None:
+        """From here on there are no such claims and pods."""
+        if values:
+            self._remember(values)
+            self.state.apply_all(map(Gone, values))
 
-    def _remember(self, value: Claim | Pod) -> None:
+    def _remember(self, values: Iterable[Claim | Pod]) -> None:
         holders = self.state.holders
-        if isinstance(value, Claim):
-            self._claims.setdefault(value.key, holders.claims.get(value.key))
-        else:
-            self._pods.setdefault(value.key, holders.pods.get(value.key))
+        for value in values:
+            if isinstance(value, Claim):
+                self._claims.setdefault(value.key, holders.claims.get(value.key))
+            else:
+                self._pods.setdefault(value.key, holders.pods.get(value.key))

@@ -47,6 +47,17 @@ def test_a_claim_of_somebody_else_under_the_name_of_a_template_claim_is_not_used
     assert world.events == [("train", "ClaimInUse")]
 
 
+def test_a_claim_that_vanishes_under_a_vm_that_runs_is_made_anew_where_it_runs() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 1}))
+    world.settle()
+    world.runs("pod-train", "n1")
+    world.settle()
+    world.gone(world.claim(template("train")))
+    world.settle()
+    assert world.where() == {template("train"): "n1"}
+
+
 def test_a_template_claim_that_no_entry_of_its_vmi_stands_for_is_deleted() -> None:
     world = World()
     world.put(node("n1", a100=4), *vm("train", {"a100": 1}))
