@@ -71,7 +71,7 @@ def main() -> int:
         set_up(kubectl, arguments.within)
         say("\n== What the hoster offers, and where the units are\n")
         say(kubectl.run("get", "gpuclasses"))
-        say("TOTAL, FREE and READY are the binder's, which is not built yet. What they are:")
+        say("How these figures come about:")
         for name, stock in STOCKS.items():
             explain(name, stock.why)
         for tenant in TENANTS:
@@ -80,11 +80,8 @@ def main() -> int:
         say("\n== What is refused, and why")
         for tried in REFUSED:
             attempts(kubectl, tried)
-        say("\n== VMs that name classes: one waits for its place, one is refused at its start")
+        say("\n== VMs that name classes: one is placed and runs, one is refused at its start")
         start(kubectl, arguments.within)
-        say(
-            "Nothing places study: the binder is not built yet. The demo placed the three that run."
-        )
     except DemoFailed as failure:
         sys.stderr.write(f"\nthe demo failed: {failure}\n")
         return 1

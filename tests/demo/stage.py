@@ -25,21 +25,13 @@ REPOSITORY = Path(__file__).parents[2]
 OBJECTS = Path("manifests/examples/demo")
 TRIES = OBJECTS / "tries"
 
-BINDER = (
-    "--as=system:serviceaccount:cozy-gpu:gpu-binder",
-    "--as-group=system:masters",
-)
-"""Who the demo is where it does the binder's work, which is not built yet."""
-
-GATE = "gpu.cozystack.io/claims"
-
+TEMPLATE = "gpu.cozystack.io/template"
 PART_OF, DEMO = "app.kubernetes.io/part-of", "demo"
 """Label of the demo's own claims."""
 
 POLL_SECONDS = 0.3
 
 Say = Callable[[str], None]
-Pod = Mapping[str, Any]
 
 _PLACEHOLDER = re.compile(r"\$\{(uid|created) (\w+) ([^/ }]+)/([^ }]+)\}")
 _READ_BACK = "virtualmachines,virtualmachineinstances,gpuclaims"
@@ -61,7 +53,6 @@ class Step:
     file: str
     what: str
     mode: str = "all"
-    by: tuple[str, ...] = ()
 
 
 CLUSTER = (
@@ -77,23 +68,17 @@ STARTED = (
     Step("classes-closed.yaml", "the hoster closes the oldest class", mode="later"),
     Step("machines.yaml", "three VMs: KubeVirt starts them, and their pods wait at our gate"),
 )
-PLACED = (
-    Step("system.yaml", "what the binder does: its term of office", by=BINDER),
-    Step("system.yaml", "", mode="status", by=BINDER),
-    Step("claims-of-vms.yaml", "what the binder does: a claim for a class entry", by=BINDER),
-    Step("claims-bound.yaml", "where claims are", mode="status", by=BINDER),
-)
 OTHERS = (
     Step("pods.yaml", "three pods that use GPUs outside of claims"),
     Step("budgets.yaml", "budgets"),
 )
 
-PLACES = {
-    ("tenant-acme", "train"): "gpu-node-01",
-    ("tenant-acme-lab", "render"): "gpu-node-05",
-    ("tenant-acme-lab", "desk"): "gpu-node-10",
-}
-"""The nodes of the VMs that run, by namespace and name, as `claims-bound.yaml` has them."""
+RUNNING = (
+    ("tenant-acme", "train"),
+    ("tenant-acme-lab", "render"),
+    ("tenant-acme-lab", "desk"),
+)
+"""The VMs that run, by namespace and name."""
 
 
 class Kubectl:
@@ -161,18 +146,14 @@ def set_up(kubectl: Kubectl, within_seconds: float) -> None:
     _until_orderable(kubectl, within_seconds)
     for step in (ORDERS, *STARTED):
         _apply(kubectl, step)
-    launchers = {place: _launcher(kubectl, place, within_seconds) for place in PLACES}
-    for step in PLACED:
-        _apply(kubectl, step)
-    kubectl.say("# their pods are pinned, and let through the gate")
-    for place, pod in launchers.items():
-        _release(kubectl, pod, PLACES[place])
+    kubectl.say("# the binder holds the orders on nodes, and lets the VMs' pods through the gate")
+    orders = str(OBJECTS / ORDERS.file)
+    kubectl.run("wait", "--for=condition=Bound", "-f", orders, "--timeout=120s")
     for step in OTHERS:
         _apply(kubectl, step)
-    kubectl.say("# all pods run")
-    for namespace, name in PLACES:
-        chosen = ("-n", namespace, "-l", f"vm.kubevirt.io/name={name}")
-        kubectl.run("wait", _RUNNING, "pods", *chosen, "--timeout=120s")
+    kubectl.say("# all VMs and pods run")
+    for place in RUNNING:
+        _until_it_runs(kubectl, place, within_seconds)
     kubectl.run("wait", _RUNNING, "-f", str(OBJECTS / "pods.yaml"), "--timeout=120s")
 
 
@@ -180,8 +161,15 @@ _RUNNING = "--for=jsonpath={.status.phase}=Running"
 
 
 def _give_back(kubectl: Kubectl, namespace: str) -> None:
-    """Delete what somebody ordered since the last time: the story's budgets know nothing of it."""
-    others = f"{PART_OF}!={DEMO}"
+    """Delete what was made since the last time: the story's budgets know nothing of it.
+
+    Claims for class entries go with their VMs.
+    """
+    for file in (ADMITTED, REFUSED_AT_START):
+        name = file.removesuffix(".yaml")
+        where = ("-n", namespace, "--ignore-not-found", "--cascade=foreground")
+        kubectl.run("delete", "vm", name, *where, told=False)
+    others = f"{PART_OF}!={DEMO},{TEMPLATE}!=true"
     kubectl.run("delete", "gpuclaims", "-n", namespace, "-l", others, told=False)
 
 
@@ -192,7 +180,7 @@ def _apply(kubectl: Kubectl, step: Step) -> None:
     how = ["--server-side", "--force-conflicts", f"--field-manager=demo-{step.mode}"]
     if step.mode == "status":
         how.append("--subresource=status")
-    kubectl.run("apply", *how, *step.by, "-f", str(file))
+    kubectl.run("apply", *how, "-f", str(file))
 
 
 def _until_orderable(kubectl: Kubectl, within_seconds: float) -> None:
@@ -222,34 +210,16 @@ def _orderable(kubectl: Kubectl, order: Mapping[str, Any]) -> int:
     return int(done.stdout or 0)
 
 
-def _launcher(kubectl: Kubectl, place: tuple[str, str], within_seconds: float) -> Pod:
-    """The pod that KubeVirt made for a VM."""
+def _until_it_runs(kubectl: Kubectl, place: tuple[str, str], within_seconds: float) -> None:
+    """Wait until KubeVirt says that a VM runs."""
     namespace, name = place
-    chosen = ("-n", namespace, "-l", f"vm.kubevirt.io/name={name}", "-o", "json")
-    found: list[Pod] = []
+    phase = ("get", "vmi", name, "-n", namespace, "-o", "jsonpath={.status.phase}")
 
-    def missing() -> list[str]:
-        found[:] = json.loads(kubectl.run("get", "pods", *chosen, told=False))["items"]
-        return [] if found else [f"{name} has no pod"]
+    def problems() -> list[str]:
+        done = kubectl.attempt(*phase, told=False)
+        return [] if done.stdout == "Running" else [f"{name} is {done.stdout or 'not there'}"]
 
-    _until(missing, "KubeVirt does not start a VM", within_seconds)
-    return found[0]
-
-
-def _release(kubectl: Kubectl, pod: Pod, node: str) -> None:
-    """Pin a pod that waits at our gate to a node and let it through, in one write."""
-    if not any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates", ())):
-        return  # it was let through the last time
-    place = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
-    only = [{"key": "metadata.name", "operator": "In", "values": [node]}]
-    patch = [
-        {"op": "test", "path": "/spec/schedulingGates", "value": [{"name": GATE}]},
-        {"op": "add", "path": f"{place}/nodeSelectorTerms/0/matchFields", "value": only},
-        {"op": "remove", "path": "/spec/schedulingGates"},
-    ]
-    metadata = pod["metadata"]
-    where = (metadata["name"], "-n", metadata["namespace"])
-    kubectl.run("patch", "pod", *where, *BINDER, "--type=json", "-p", json.dumps(patch))
+    _until(problems, "a VM does not run", within_seconds)
 
 
 def _filled_in(kubectl: Kubectl, file: Path) -> Path:
@@ -366,16 +336,13 @@ def start(kubectl: Kubectl, within_seconds: float) -> None:
     """Acme makes a VM that names a class, and one that names none that there is.
 
     Raises:
-        DemoFailed: when they do not wait, the one for the binder, the other for a class.
+        DemoFailed: when the one does not run, or the other is not told why it does not.
     """
     for file in (ADMITTED, REFUSED_AT_START):
         kubectl.say(_comment(TRIES / file))
         kubectl.run("apply", "-f", str(TRIES / file), kubeconfig=kubectl.tenant)
     name, typo = ADMITTED.removesuffix(".yaml"), REFUSED_AT_START.removesuffix(".yaml")
-    pod = _launcher(kubectl, ("tenant-acme", name), within_seconds)
-    gates = pod["spec"].get("schedulingGates")
-    if gates != [{"name": GATE}]:
-        raise DemoFailed(f"the pod of {name} must wait at our gate alone, but waits at {gates}")
+    _until_it_runs(kubectl, ("tenant-acme", name), within_seconds)
     failure = 'jsonpath={.status.conditions[?(@.type=="Failure")].message}'
     why = ("get", "vm", typo, "-o", failure)
     message = ""
@@ -387,9 +354,7 @@ def start(kubectl: Kubectl, within_seconds: float) -> None:
 
     _until(problems, "a VM without a class is not told so", within_seconds)
     kubectl.say(kubectl.run("get", "vm,vmi", kubeconfig=kubectl.tenant))
-    kubectl.say(
-        kubectl.run("get", "pods", "-l", f"vm.kubevirt.io/name={name}", kubeconfig=kubectl.tenant)
-    )
+    kubectl.say(kubectl.run("get", "gpuclaims", kubeconfig=kubectl.tenant))
     kubectl.say(f"$ kubectl {shlex.join(why)}\n{message}")
 
 

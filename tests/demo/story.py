@@ -64,19 +64,20 @@ STOCKS: Mapping[str, Stock] = {
     "a100-80gb": Stock(
         total=32,  # nodes 01 to 04, 8 each
         unavailable=8,  # all of 04
-        free=15,  # 6 + 4 + 5
-        largest_set=6,  # on 01
+        free=15,  # 2 + 8 + 5
+        largest_set=8,  # on 02
         why="32 units on four nodes. One node is cordoned: its 8 are unavailable. Claims hold 6"
-        " (2 in a running VM, 4 for a stopped one), a pod outside of claims uses 3. That leaves"
-        " 6, 4 and 5 on three nodes: 15 free, at most 6 for one VM.",
+        " (2 in a running VM, 4 for a stopped one), all on one node, since the binder fills nodes"
+        " up; a pod outside of claims uses 3. That leaves 2, 8 and 5 on three nodes: 15 free, at"
+        " most 8 for one VM.",
     ),
     "l40s": Stock(
         total=12,  # nodes 05 to 07, 4 each
         unavailable=0,
-        free=8,  # 3 + 3 + 2
+        free=6,  # 1 + 3 + 2
         largest_set=3,
-        why="12 units on three nodes. A claim holds 1, pods outside of claims use 1 and 2. That"
-        " leaves 3, 3 and 2: 8 free, at most 3 for one VM.",
+        why="12 units on three nodes. Claims hold 1 and 2 on one of them, pods outside of claims"
+        " use 1 and 2 on the others. That leaves 1, 3 and 2: 6 free, at most 3 for one VM.",
     ),
     "a10-6q": Stock(
         total=32,  # nodes 10 and 11, 16 each
@@ -142,7 +143,7 @@ TENANTS = (
                 remaining=4,  # 10 - 4 carved out - 2 of its own
                 level="Self",
                 why="Of a budget of 10 units 4 are set aside for the lab and 2 are in a claim: 4"
-                " are left, though 6 would fit.",
+                " are left, though 8 would fit.",
             ),
             Seen(
                 "l40s",
@@ -151,7 +152,7 @@ TENANTS = (
                 remaining=2,  # 6 - 1 pod - 2 ordered - 1 of the lab
                 level="Self",
                 why="Of a budget of 6 devices 4 are used: a pod outside of claims has 1, an order"
-                " that still waits counts with 2, and the lab, which has no budget of its own for"
+                " for later holds 2, and the lab, which has no budget of its own for"
                 " them, has 1.",
             ),
             _HALVES_WHERE_ENTITLED,
@@ -222,11 +223,11 @@ TENANTS = (
             ),
             Seen(
                 "a100-80gb",
-                orderable=6,
-                limited_by=(Reason.SET_DOES_NOT_FIT_ONE_NODE,),
+                orderable=8,
+                limited_by=(Reason.MAX_COUNT_EXCEEDED, Reason.SET_DOES_NOT_FIT_ONE_NODE),
                 remaining=UNLIMITED,
                 why="No budget limits it, 15 are free, and a VM's GPUs come from one node: the"
-                " largest set is 6.",
+                " largest set is 8, as many as the class allows.",
             ),
             Seen(
                 "l40s",

@@ -85,19 +85,19 @@ REFUSED = (
         "budget-exceeded.yaml",
         "tenant-acme",
         "BudgetExceeded",
-        "asked 3, up to 2: this tenant's budget has 2 left, 8 free",
+        "asked 3, up to 2: this tenant's budget has 2 left, 6 free",
     ),
     Try(
         "no-capacity.yaml",
         "tenant-globex",
         "NoCapacity",
-        "asked 9, up to 3: 8 free, at most 3 can be had together",
+        "asked 9, up to 3: 6 free, at most 3 can be had together",
     ),
     Try(
         "set-does-not-fit-one-node.yaml",
         "tenant-globex",
         "SetDoesNotFitOneNode",
-        "asked 7, up to 6: at most 6 can be had together, 15 free",
+        "asked 4, up to 3: at most 3 can be had together, 6 free",
     ),
     Try(
         "forbidden.yaml",
@@ -116,7 +116,7 @@ REFUSED = (
 )
 
 ADMITTED = "study.yaml"
-"""A VM of Acme's that names a class: let in, and waiting for the binder."""
+"""A VM of Acme's that names a class: let in, placed by the binder, and started."""
 
 REFUSED_AT_START = "class-not-found.yaml"
 """A VM of Acme's that nobody refuses, but each of its starts: KubeVirt makes what we judge."""

@@ -51,7 +51,7 @@ async def test_the_demo_shows_each_tenant_its_figures_again_and_again(shown: Pat
     """One story in three acts, since each needs the one before and the control plane costs."""
     first = await demo(shown)
     assert first.returncode == 0, first.stderr
-    assert "a100-80gb   Passthrough   80Gi     15     6         4/10        4 " in first.stdout
+    assert "a100-80gb   Passthrough   80Gi     15     8         4/10        4 " in first.stdout
     assert 'cannot list resource "gpuclassoptions"' in first.stdout
 
     # Somebody follows the advice at the demo's end, then runs it again.

@@ -44,9 +44,9 @@ FILES = (
     MADE / "instances.yaml",
     MADE / "launchers.yaml",
     MADE / "instances-running.yaml",
-    OBJECTS / "claims-of-vms.yaml",
-    OBJECTS / "system.yaml",
-    OBJECTS / "claims-bound.yaml",
+    MADE / "claims-of-vms.yaml",
+    MADE / "system.yaml",
+    MADE / "claims-bound.yaml",
     OBJECTS / "pods.yaml",
     OBJECTS / "budgets.yaml",
 )
