@@ -12,16 +12,18 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 import uvloop
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import override
 
 from binder import office, system
 from binder.actions import Kind, Plan
@@ -42,7 +44,7 @@ from shared.kube.credentials import CredentialsError
 from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
 from shared.kube.leases import Candidate, Elector, Times
-from shared.kube.reflector import Standing
+from shared.kube.reflector import Reading, Standing
 from shared.kube.source import source
 from shared.kube.writer import Writer
 from shared.observability import probes
@@ -106,13 +108,48 @@ class BinderSettings(ProcessSettings):
         return times
 
 
+class Api(Reading, Protocol):
+    """The part of a connection that the process needs."""
+
+    @override
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        """As `Connection.request`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is not the process's own.
+
+    Attributes:
+        identity: by which it holds the Lease; no other process has the same.
+        clock: monotonic seconds that go on while the machine sleeps: a lease does.
+        wall: POSIX seconds.
+        chance: spreads watches, retries and pauses.
+    """
+
+    identity: str
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+    chance: random.Random
+
+
 class Process:
     """What the process is made of. Made, nothing runs yet; `jobs` is what has to."""
 
-    def __init__(self, settings: BinderSettings, connection: Connection) -> None:
+    def __init__(self, settings: BinderSettings, connection: Api, at: Surroundings) -> None:
         self.leaving = asyncio.Event()
         self._connection = connection
-        self._chance = random.SystemRandom()
+        self._clock, self._wall, self._chance = at.clock, at.wall, at.chance
         self._state = ClusterState(Sites())
         self._agenda = Agenda(self._state)
         self._told: dict[str, Reason] = {}
@@ -125,7 +162,7 @@ class Process:
             connection,
             [each for each in PLACING if each.name != RESOURCE_SYSTEMS],
             self._apply,
-            clock=_clock,
+            clock=self._clock,
             chance=self._chance,
             on_standing=self._judge,
         )
@@ -136,21 +173,20 @@ class Process:
             Collection(RESOURCE_SYSTEMS, office.SYSTEMS, lambda raw, _: raw), self._system
         )
         times = settings.times()
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         lease = (NAMESPACE, LEASE_NAME)
         self._elector = Elector(
             connection,
-            Candidate(identity, LEASE_NAME, NAMESPACE, times),
+            Candidate(at.identity, LEASE_NAME, NAMESPACE, times),
             times,
             lease=lease,
-            clock=_clock,
-            wall=_wall,
+            clock=self._clock,
+            wall=self._wall,
             chance=self._chance,
         )
         self._writer = Writer(
             connection,
             may_write=self._elector.leads,
-            clock=_clock,
+            clock=self._clock,
             chance=self._chance,
             timeout=settings.request_timeout,
         )
@@ -194,13 +230,13 @@ class Process:
             )
             self._terms += 1
             self._agenda.note_all()
-            hand = Hand(self._writer, self._epoch, wrote=self._wrote, clock=_clock)
+            hand = Hand(self._writer, self._epoch, wrote=self._wrote, clock=self._clock)
             self._loop = Loop(
                 self._decide,
                 hand.perform,
                 self._check,
                 figures=self._figures,
-                clock=_clock,
+                clock=self._clock,
                 chance=self._chance,
             )
             await self._loop.run()
@@ -211,7 +247,7 @@ class Process:
 
     def _decide(self, held: frozenset[str]) -> Plan:
         """What is to be done now. Where the cluster is not known nothing is decided about it."""
-        now = datetime.fromtimestamp(_wall(), UTC)
+        now = datetime.fromtimestamp(self._wall(), UTC)
         decided = Plan()
         if not self._state.unreadable & system.PLACING_READS:
             decided = self._plan(held, now)
@@ -293,7 +329,7 @@ class Process:
             passes=figures.passes,
             seconds=figures.seconds,
             deciding_seconds=figures.deciding_seconds,
-            since_pass=_clock() - figures.last_at,
+            since_pass=self._clock() - figures.last_at,
             held=figures.held,
             works=figures.works,
             writes=self._writer.counts,
@@ -328,7 +364,9 @@ async def serve(settings: BinderSettings) -> None:
         Connection(credentials, clock=time.monotonic, user_agent=user_agent) as connection,
         asyncio.TaskGroup() as tasks,
     ):
-        process = Process(settings, connection)
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        at = Surroundings(identity, _clock, _wall, random.SystemRandom())
+        process = Process(settings, connection, at)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, process.leaving.set)

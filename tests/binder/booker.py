@@ -15,7 +15,6 @@ from binder import __main__ as binder
 from binder.actions import BookClaim, Plan, Ref, Work
 from shared.fields import Json, mapping, text
 from shared.kube.collections import Collection
-from shared.kube.connect import Connection
 from shared.kube.paths import collection
 from shared.vocabulary import GROUP_VERSION, RESOURCE_CLAIMS
 
@@ -28,8 +27,10 @@ class Booker(binder.Process):
 
     books = True
 
-    def __init__(self, settings: binder.BinderSettings, connection: Connection) -> None:
-        super().__init__(settings, connection)
+    def __init__(
+        self, settings: binder.BinderSettings, connection: binder.Api, at: binder.Surroundings
+    ) -> None:
+        super().__init__(settings, connection, at)
         self._raw: dict[tuple[str, str], Json] = {}
         claims = Collection(
             RESOURCE_CLAIMS, collection(GROUP_VERSION, RESOURCE_CLAIMS), lambda raw, _: raw
