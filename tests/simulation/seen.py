@@ -115,10 +115,11 @@ class Seen:
             if namespace != namespace_of(vmi):
                 continue
             attached = facts.attached_to(claim)
-            if attached:
-                if attached in users:
-                    found.append(claim)
-            elif uid_of(vmi) in facts.owners_of(claim) or name in named:
+            if facts.is_template(claim):  # that of the VM's last instance is no part of it
+                is_of = uid_of(vmi) in facts.owners_of(claim)
+            else:
+                is_of = attached in users if attached else name in named
+            if is_of:
                 found.append(claim)
         return found
 

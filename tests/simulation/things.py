@@ -8,17 +8,20 @@ from typing import Any, Final
 import orjson
 
 from shared import vocabulary as v
+from tests.kubevirt.resources import DEVICES
 
 Raw = dict[str, Any]
+
+_ROOM: Final = {"cpu": "64", "memory": "512Gi", "pods": "250", "ephemeral-storage": "1Ti"}
 
 CLASSES: Final[Mapping[str, str]] = {"a100": "nvidia.com/A100", "l40s": "nvidia.com/L40S"}
 """Classes of the small worlds, and their devices."""
 
 
-def node(name: str, /, *, ready: bool = True, cordoned: bool = False, **devices: int) -> Raw:
-    """A node with devices by the names of their classes."""
-    amounts = {CLASSES[each]: str(units) for each, units in devices.items()}
-    spec: Raw = {"unschedulable": True} if cordoned else {}
+def node(name: str, /, **devices: int) -> Raw:
+    """A node that is ready, with devices by the names of their classes."""
+    amounts = dict.fromkeys(DEVICES, "1000")  # of KubeVirt's own, one for each launcher
+    amounts |= {CLASSES[each]: str(units) for each, units in devices.items()}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -26,10 +29,10 @@ def node(name: str, /, *, ready: bool = True, cordoned: bool = False, **devices:
             "name": name,
             "labels": {v.LABEL_KUBEVIRT_SCHEDULABLE: "true", "kubernetes.io/hostname": name},
         },
-        "spec": spec,
+        "spec": {},
         "status": {
-            "allocatable": {"cpu": "64", "memory": "512Gi", "pods": "250", **amounts},
-            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+            "allocatable": {**_ROOM, **amounts},
+            "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
 
@@ -90,14 +93,14 @@ def owner(obj: Raw) -> Raw:
     }
 
 
-def machine(home: str, name: str, /, *, strategy: str = "Always", **annotations: object) -> Raw:
-    """A VirtualMachine; annotations `classes` and `claims` as Python values."""
+def machine(home: str, name: str, /, **annotations: object) -> Raw:
+    """A VirtualMachine that runs; annotations `classes` and `claims` as Python values."""
     return {
         "apiVersion": v.KUBEVIRT_GROUP_VERSION,
         "kind": v.KIND_VM,
         "metadata": {"name": name, "namespace": home},
         "spec": {
-            "runStrategy": strategy,
+            "runStrategy": "Always",
             "template": {
                 "metadata": {
                     "annotations": {
@@ -109,6 +112,18 @@ def machine(home: str, name: str, /, *, strategy: str = "Always", **annotations:
             },
         },
     }
+
+
+def with_two_terms(vm: Raw) -> Raw:
+    """A VM whose launcher may be on one of two sorts of nodes: all of ours are of both."""
+    terms = [
+        {"matchExpressions": [{"key": key, "operator": "Exists"}]}
+        for key in ("kubernetes.io/hostname", v.LABEL_KUBEVIRT_SCHEDULABLE)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    template = vm["spec"]["template"]
+    spec = {**template["spec"], "affinity": {"nodeAffinity": required}}
+    return {**vm, "spec": {**vm["spec"], "template": {**template, "spec": spec}}}
 
 
 def record(classes: Sequence[Raw], claims: Sequence[Raw]) -> list[Raw]:
