@@ -31,14 +31,16 @@ class Tally:
 
     Attributes:
         spread: the constraint.
-        pods: how many are in each domain; only domains that count are here.
-        on_node: how many are on each node that counts.
+        pods: how many are in each domain that has any.
+        on_node: how many are on each node that has any.
+        least: how many are in the domain with the fewest; none where there are too few domains.
         adds: 1 where the pod to be placed is one of them, else 0.
     """
 
     spread: Spread
     pods: Mapping[str, int]
     on_node: Mapping[str, int]
+    least: int
     adds: int
 
     def allows(self, node: Node) -> bool:
@@ -50,10 +52,7 @@ class Tally:
         value = node.labels.get(self.spread.topology_key)
         if value is None:
             return False
-        least = min(self.pods.values(), default=0)
-        if len(self.pods) < self.spread.min_domains:
-            least = 0
-        if self.pods.get(value, 0) + self.adds - least > self.spread.max_skew:
+        if self.pods.get(value, 0) + self.adds - self.least > self.spread.max_skew:
             return False
         if self.spread.honors_affinity and self.spread.min_domains > 1:
             return self.on_node.get(node.name, 0) + self.adds <= self.spread.max_skew
@@ -140,20 +139,43 @@ class _Look:
         return barred
 
     def _tallies(self, placing: PodPlacing) -> Iterator[Tally]:
-        keys = {spread.topology_key for spread in placing.spread}
-        nodes = [
-            site.node
-            for site in self.sites.by_name.values()
-            if all(key in site.node.labels for key in keys)
-        ]
+        keys = frozenset(spread.topology_key for spread in placing.spread)
         for spread in placing.spread:
-            counted = {node.name: node for node in nodes if _counts(spread, placing, node)}
-            on_node = Counter(self._spread_over(spread, counted))
-            key = spread.topology_key
-            pods = dict.fromkeys((node.labels[key] for node in counted.values()), 0)
+            domains = self._domains(keys, spread, placing)
+            on_node = Counter(self._spread_over(spread, domains))
+            pods = Counter[str]()
             for name, count in on_node.items():
-                pods[counted[name].labels[key]] += count
-            yield Tally(spread, pods, on_node, int(_is_spread(spread, self.labels, self.labels)))
+                pods[domains[name]] += count
+            empty = len(set(domains.values())) - len(pods)
+            is_short = len(pods) + empty < spread.min_domains
+            least = 0 if is_short or empty else min(pods.values(), default=0)
+            adds = int(_is_spread(spread, self.labels, self.labels))
+            yield Tally(spread, pods, on_node, least, adds)
+
+    def _domains(
+        self, keys: frozenset[str], spread: Spread, placing: PodPlacing
+    ) -> Mapping[str, str]:
+        """The domain of each node that counts for a constraint; those with all of some keys."""
+
+        def found() -> Mapping[str, str]:
+            return {
+                name: site.node.labels[spread.topology_key]
+                for name, site in self.sites.by_name.items()
+                if all(key in site.node.labels for key in keys)
+                and _counts(spread, placing, site.node)
+            }
+
+        # All that it depends on besides the nodes: many pods have the same constraint.
+        affinity = (tuple(sorted(placing.node_selector.items())), placing.node_terms)
+        return self.sites.once(
+            (
+                keys,
+                spread.topology_key,
+                affinity if spread.honors_affinity else None,
+                placing.tolerations if spread.honors_taints else None,
+            ),
+            found,
+        )
 
     def _spread_over(self, spread: Spread, counted: Container[str]) -> Iterator[str]:
         """The nodes of the pods that a constraint is about, a node once for each of them."""

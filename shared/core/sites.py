@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from shared.core.model import Change, Gone, Namespace, Node, Pod
 from shared.core.rooms import Rooms
 from shared.core.scheduling import Taint
 
+_COMPUTED_MAX: Final = 64
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -56,6 +57,7 @@ class Sites:
         self._kinds: dict[object, Kind] = {}
         self._by_resource: dict[str, dict[int, dict[Kind, None]]] = {}
         self._free: Counter[str] = Counter()
+        self._computed: dict[Hashable, Mapping[str, str]] = {}
 
     # What is asked.
 
@@ -70,6 +72,14 @@ class Sites:
     def namespaces(self) -> Iterable[str]:
         """The names of all namespaces."""
         return self._namespaces
+
+    def once(self, key: Hashable, compute: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
+        """What follows from the nodes, computed once until one of them changes."""
+        if key not in self._computed:
+            if len(self._computed) >= _COMPUTED_MAX:
+                self._computed.clear()
+            self._computed[key] = compute()
+        return self._computed[key]
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none where it does not exist."""
@@ -94,6 +104,8 @@ class Sites:
         before = self.by_name.pop(name, None)
         if before is not None and before.kind is not None:
             self._leave(before.kind, name)
+        if before is None or before.node is not node:
+            self._computed.clear()
         if node is not None:
             free = {each: has.total - has.bound - has.outside for each, has in stock.items()}
             kind = self._enter(node, free) if is_open(node) else None

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from shared.core import eligibility as rules
+from shared.core.cluster import ClusterState
 from shared.core.demand import Demand
 from shared.core.eligibility import CHAIN, Case, Rule, fits, hindrance
-from shared.core.model import Namespace, Node, Object, Volume
+from shared.core.model import Gone, Namespace, Node, Object, Put, Volume
 from shared.core.placing import PodPlacing, Presence
 from shared.core.scheduling import (
     HostPort,
@@ -21,8 +22,10 @@ from shared.core.scheduling import (
     Taint,
     Toleration,
 )
+from shared.core.sites import Sites
 from shared.reasons import PRECEDENCE, Reason
 from tests.unit.placing.building import (
+    ALPHA,
     GPU,
     TOLERANT,
     A,
@@ -467,3 +470,30 @@ def test_a_pod_pinned_there_by_us_takes_room_like_one_that_runs_there() -> None:
     assert not fits(ask(pod=waiting()), "n", sites(node("n"), pinned))
     stranger = replace(pinned, launcher_mark="")
     assert fits(ask(pod=waiting()), "n", sites(node("n"), stranger))
+
+
+def test_a_spread_follows_the_nodes_as_they_change() -> None:
+    """Which nodes count is worked out once, until one of them changes."""
+    state = ClusterState(Sites())
+    for each in (ALPHA, in_zone("n", "z1"), pod("p", "n", presence=WEB)):
+        state.apply(Put(each))
+    assert state.sites is not None
+    assert fits(spread(), "n", state.sites)
+    state.apply(Put(in_zone("m", "z2")))
+    assert not fits(spread(), "n", state.sites)
+    state.apply(Put(in_zone("m", "z1")))
+    assert fits(spread(), "n", state.sites)
+    state.apply(Put(in_zone("m", "z2")))
+    assert not fits(spread(), "n", state.sites)
+    state.apply(Gone(in_zone("m", "z2")))
+    assert fits(spread(), "n", state.sites)
+
+
+def test_pods_with_other_demands_count_other_nodes() -> None:
+    found = sites(in_zone("n", "z1"), in_zone("m", "z2"), pod("p", "n", presence=WEB))
+    constraint = (Spread(1, ZONE, IS_WEB),)
+    for tied, want in (({}, False), ({ZONE: "z1"}, True), ({}, False)):
+        asked = ask(pod=waiting(WEB, spread=constraint, node_selector=tied))
+        assert fits(asked, "n", found) is want
+    terms = (IN_Z1,)
+    assert fits(ask(pod=waiting(WEB, spread=constraint, node_terms=terms)), "n", found)
