@@ -62,7 +62,7 @@ def resource_of(claim: Claim, classes: Mapping[str, GpuClass]) -> str:
 
 def held_outside(
     held: Iterable[Mapping[str, int]], claims: Iterable[Claim], classes: Mapping[str, GpuClass]
-) -> Counter[str]:
+) -> dict[str, int]:
     """Units by resource that launchers of one set hold on one node beyond the claims there.
 
     Args:
@@ -70,12 +70,14 @@ def held_outside(
         claims: the set's claims booked on that node.
         classes: all classes.
     """
-    outside = Counter[str]()
+    outside: dict[str, int] = {}
     for each in held:
-        outside.update(each)
+        for name, units in each.items():
+            outside[name] = outside.get(name, 0) + units
     for claim in claims:
-        outside[resource_of(claim, classes)] -= claim.count
-    return +outside
+        name = resource_of(claim, classes)
+        outside[name] = outside.get(name, 0) - claim.count
+    return {name: units for name, units in outside.items() if units > 0}
 
 
 def used_beyond(

@@ -197,31 +197,31 @@ class Holders:
 
     def stock(self, node: Node) -> dict[str, Stock]:
         """The stock of each named resource that a node has or that is held there."""
-        bound = Counter[str]()
+        bound: dict[str, int] = {}
         booked: dict[str, list[Claim]] = {}
         for key in self._claims_by_node[node.name]:
             claim = self.claims[key]
-            bound[resource_of(claim, self._classes)] += claim.count
+            _add(bound, {resource_of(claim, self._classes): claim.count})
             for uid in self._vmis_of(claim):
                 booked.setdefault(uid, []).append(claim)
-        outside = Counter[str]()
+        outside: dict[str, int] = {}
         launchers: dict[str, list[dict[str, int]]] = {}
         for key in self._pods_by_node[node.name]:
             pod = self.pods[key]
             vmi = self._launcher_of(pod)
             if vmi is None:
-                outside.update(devices(pod, self._named))
+                _add(outside, devices(pod, self._named))
             else:
                 launchers.setdefault(vmi.uid, []).append(devices(pod, self._named))
         for uid, held in launchers.items():
-            outside.update(held_outside(held, booked.get(uid, ()), self._classes))
+            _add(outside, held_outside(held, booked.get(uid, ()), self._classes))
         total = {
-            name: node.allocatable[name]
-            for name in node.allocatable
+            name: units
+            for name, units in node.allocatable.items()
             if name in self._named and "/" in name
         }
         return {
-            name: Stock(total.get(name, 0), bound[name], outside[name])
+            name: Stock(total.get(name, 0), bound.get(name, 0), outside.get(name, 0))
             for name in total.keys() | bound.keys() | outside.keys()
             if name
         }
@@ -270,6 +270,11 @@ class Holders:
         uids = {uid for user in _users(claim) for uid in self._vmis_by_user[user]}
         uids.update(self._vmis_by_recorded[claim.key])
         return [uid for uid in uids if _is_of(claim, self.vmis[uid])]
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount
 
 
 def _is_of(claim: Claim, vmi: Vmi) -> bool:
