@@ -58,8 +58,8 @@ simulate: venv ## binders in virtual time, a million steps; STEPS=10000 for fewe
 	@$(BIN)/python -m tests.simulation --every-write
 	@$(BIN)/python -m tests.simulation --steps $(STEPS)
 
-bench: venv ## the benchmarks, with ratios; ARGS="cost --runs 1" for one of them
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: venv ## the benchmarks, with ratios; ARGS="cost --runs 1" for one; OPENB=folder of that trace
+	@$(BIN)/python -m tests.bench $(ARGS) $(if $(OPENB),--openb $(OPENB))
 
 image: ## the image, with the first builder found: docker, podman or buildah
 	@for builder in docker podman buildah; do \

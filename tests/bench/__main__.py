@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import admitting, cost, decoding, keeping_up, memory
+from tests.bench import admitting, cost, deciding, decoding, keeping_up, memory, openb
 from tests.bench.results import Row, table, write
 from tests.bench.size import FULL
 
 FOLDER = Path(".run/bench")
-NAMES = ("cost", "decode", "memory", "storm", "admission")
+NAMES = ("cost", "decide", "decode", "memory", "storm", "admission")
 
 
 def say(line: str) -> None:
@@ -29,18 +29,21 @@ def _measures(given: argparse.Namespace) -> dict[str, Callable[[], list[Row]]]:
     runs: int = given.runs
     return {
         "cost": lambda: cost.measure(runs),
+        "decide": lambda: deciding.measure(runs),
         "decode": lambda: decoding.measure(runs),
         "memory": lambda: memory.measure(runs, FOLDER),
         "storm": lambda: keeping_up.measure(runs, FOLDER),
         "admission": lambda: admitting.measure(runs, FOLDER),
+        "openb": lambda: openb.measure(given.openb),
         "soak": lambda: keeping_up.measure(1, FOLDER, seconds=given.minutes * 60, seed=given.seed),
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(NAMES)}; soak")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(NAMES)}; openb; soak")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--openb", type=Path, help="the folder of the openb trace, for openb")
     parser.add_argument("--minutes", type=int, default=60, help="of the soak")
     parser.add_argument("--seed", type=int, default=1, help="of the soak's changes")
     given = parser.parse_args()
@@ -48,10 +51,13 @@ def main() -> int:
     unknown = sorted(set(given.names) - measures.keys())
     if unknown:
         parser.error(f"{unknown[0]}: expected {', '.join(measures)}")
+    names = given.names or [*NAMES, *(["openb"] if given.openb else [])]
+    if "openb" in names and given.openb is None:
+        parser.error("openb: expected --openb with the folder of the trace")
     wrong = False
-    for name in given.names or NAMES:
+    for name in names:
         began = time.monotonic()
-        runs = 1 if name == "soak" else given.runs
+        runs = {"soak": 1, "openb": openb.SEEDS}.get(name, given.runs)
         say(f"\n== {name}: {runs} {'run' if runs == 1 else 'runs'}")
         rows = measures[name]()
         path = write(FOLDER, name, asdict(FULL), rows)
