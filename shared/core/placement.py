@@ -2,12 +2,14 @@
 
 The fullest: the one with the fewest units left of the set's devices, so that whole nodes stay
 free for large sets. Among equals the one that offers the least of what is scarce to others: of each
-other device that is free there, the share that it is of all that is free of it, added up. Then by
-name. So the answer follows from the state alone.
+other device that is free there, the share that it is of all that is free of it, added up; then the
+one with the least CPU left, which all need. Then by name. So the answer follows from the state
+alone.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import merge
@@ -16,7 +18,7 @@ from itertools import groupby
 from shared.core.capacity import tolerates_all
 from shared.core.demand import Demand, Part
 from shared.core.eligibility import CHAIN, Case, Chain, Hindrance, Misfit, fits, hindrance
-from shared.core.sites import Kind, Sites
+from shared.core.sites import CPU, Kind, Sites
 from shared.reasons import Figures, Reason, Words
 
 _WHOLE = 1_000_000
@@ -50,14 +52,27 @@ def place(demand: Demand, sites: Sites, chain: Chain = CHAIN) -> Placed | Misfit
 
 
 def _candidates(demand: Demand, sites: Sites) -> Iterator[str]:
-    """The nodes that have room for the whole set, the best first."""
+    """The nodes that have room for the whole set, the best first.
+
+    In the end come those with less CPU than its pod asks for: they can only say why not.
+    """
     scored: list[tuple[int, int, Kind]] = []
     for kind in _roomy(demand, sites):
         left = sum(kind.free[resource] for resource in demand.units)
         scored.append((left, _offer(kind, demand, sites), kind))
     scored.sort(key=lambda each: each[:2])
+    asked = demand.pod.requests.get(CPU, 0) if demand.pod is not None else 0
+    short: list[tuple[int, str]] = []
     for _, equals in groupby(scored, key=lambda each: each[:2]):
-        yield from merge(*(kind.names for *_, kind in equals))
+        parts = []
+        for *_, kind in equals:
+            enough = bisect_left(kind.nodes, (asked, "")) if asked else 0
+            short += kind.nodes[:enough]
+            parts.append(kind.nodes[enough:])
+        for _, name in merge(*parts):
+            yield name
+    for _, name in short:
+        yield name
 
 
 def _roomy(demand: Demand, sites: Sites) -> Iterator[Kind]:
@@ -106,7 +121,7 @@ def _free(demand: Demand, resource: str, sites: Sites) -> int:
     """Free units of a device where the classes of the set that name it tolerate the taints."""
     parts = [part for part in demand.parts if part.resource == resource]
     return sum(
-        free * len(kind.names)
+        free * len(kind.nodes)
         for free, kinds in sites.kinds(resource).items()
         for kind in kinds
         if _tolerated(parts, kind)

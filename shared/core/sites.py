@@ -18,6 +18,7 @@ from shared.core.model import Change, Gone, Namespace, Node, Pod
 from shared.core.rooms import Rooms
 from shared.core.scheduling import Taint
 
+CPU: Final = "cpu"
 _COMPUTED_MAX: Final = 64
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -26,12 +27,13 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 class Kind:
     """Open nodes with the same barring taints and the same free units of every device.
 
-    `names` are sorted; `free` has no zeros.
+    `nodes` are what CPU is left on each, in thousandths, with its name, sorted; `free` has no
+    zeros.
     """
 
     taints: tuple[Taint, ...]
     free: Mapping[str, int]
-    names: list[str] = field(default_factory=list)
+    nodes: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,12 @@ class Site:
     """A node, and its units of devices that are neither booked nor held.
 
     `free` is of the devices that somebody names, and less than nothing where they are overbooked.
-    `kind` is None where the node takes no new pods.
+    `spare` is what CPU is left, in thousandths. `kind` is None where the node takes no new pods.
     """
 
     node: Node
     free: Mapping[str, int]
+    spare: int
     kind: Kind | None
 
 
@@ -91,7 +94,9 @@ class Sites:
         """Take in a change of a pod or of a namespace; others say nothing here."""
         match change.object:
             case Pod():
-                self.rooms.apply(change)
+                for name in self.rooms.apply(change):
+                    if name in self.by_name:
+                        self._weigh(name)
             case Namespace() as namespace:
                 self._namespaces.pop(namespace.name, None)
                 if not isinstance(change, Gone):
@@ -103,15 +108,29 @@ class Sites:
         """A node is this now, with this stock of devices; None where it is gone."""
         before = self.by_name.pop(name, None)
         if before is not None and before.kind is not None:
-            self._leave(before.kind, name)
+            self._leave(before.kind, before.spare, name)
         if before is None or before.node is not node:
             self._computed.clear()
         if node is not None:
             free = {each: has.total - has.bound - has.outside for each, has in stock.items()}
-            kind = self._enter(node, free) if is_open(node) else None
-            self.by_name[name] = Site(node, free, kind)
+            spare = self._spare(node)
+            kind = self._enter(node, free, spare) if is_open(node) else None
+            self.by_name[name] = Site(node, free, spare, kind)
 
-    def _enter(self, node: Node, units: Mapping[str, int]) -> Kind:
+    def _spare(self, node: Node) -> int:
+        return node.allocatable.get(CPU, 0) - self.rooms.used(node.name).get(CPU, 0)
+
+    def _weigh(self, name: str) -> None:
+        """Other pods are on a node now."""
+        site = self.by_name[name]
+        spare = self._spare(site.node)
+        if spare != site.spare:
+            if site.kind is not None:
+                del site.kind.nodes[bisect_left(site.kind.nodes, (site.spare, name))]
+                insort(site.kind.nodes, (spare, name))
+            self.by_name[name] = replace(site, spare=spare)
+
+    def _enter(self, node: Node, units: Mapping[str, int], spare: int) -> Kind:
         """Count a node with its kind."""
         free = {resource: units[resource] for resource in sorted(units) if units[resource] > 0}
         # When a taint was added makes no difference.
@@ -121,15 +140,15 @@ class Sites:
             kind = self._kinds[taints, tuple(free.items())] = Kind(taints, free)
             for resource, count in free.items():
                 self._by_resource.setdefault(resource, {}).setdefault(count, {})[kind] = None
-        insort(kind.names, node.name)
+        insort(kind.nodes, (spare, node.name))
         self._free.update(free)
         return kind
 
-    def _leave(self, kind: Kind, name: str) -> None:
+    def _leave(self, kind: Kind, spare: int, name: str) -> None:
         """No longer count a node with its kind."""
-        del kind.names[bisect_left(kind.names, name)]
+        del kind.nodes[bisect_left(kind.nodes, (spare, name))]
         self._free.subtract(kind.free)
-        if kind.names:
+        if kind.nodes:
             return
         del self._kinds[kind.taints, tuple(kind.free.items())]
         for resource, count in kind.free.items():

@@ -29,7 +29,7 @@ GPU = Taint("gpu", "NoSchedule")
 nodes = st.builds(
     Node,
     name=st.sampled_from([f"n{number}" for number in range(12)]),
-    allocatable=st.just({"cpu": 4, "pods": 10}),
+    allocatable=st.integers(0, 4).map(lambda cpu: {"cpu": cpu, "pods": 10}),
     labels=st.sampled_from(
         [{"kubevirt.io/schedulable": "true", "disk": disk} for disk in ("fast", "slow", "fast")]
         + [{}]
@@ -70,16 +70,28 @@ demands = st.builds(
     skipped=some_names,
     reserved=some_names,
 )
+there = st.lists(
+    st.builds(
+        Pod,
+        namespace=st.just("t"),
+        name=st.sampled_from(("q1", "q2", "q3", "q4")),
+        node_name=st.sampled_from([f"n{number}" for number in range(12)]),
+        requests=st.sampled_from(({"cpu": 1}, {"cpu": 3}, {})),
+    ),
+    max_size=6,
+)
 World = dict[str, tuple[Node, dict[str, Stock]]]
 worlds = st.lists(st.tuples(nodes, stocks), max_size=14).map(
     lambda found: {node.name: (node, stock) for node, stock in found}
 )
 
 
-def sites_of(world: World, order: Iterable[str]) -> Sites:
+def sites_of(world: World, there: Iterable[Pod], order: Iterable[str]) -> Sites:
     found = Sites()
     for name in order:
         found.put_node(name, *world[name])
+    for pod in there:
+        found.apply(Put(pod))
     return found
 
 
@@ -98,16 +110,17 @@ def by_looking_at_all(demand: Demand, sites: Sites) -> str | Reason:
     return max(CHAIN[furthest][0], Reason.SET_DOES_NOT_FIT_ONE_NODE, key=list(Reason).index)
 
 
-def fullness(demand: Demand, sites: Sites, name: str) -> tuple[int, int]:
-    """Units of the set's devices there, and the shares of others, in millionths."""
-    here = sites.by_name[name].free
+def fullness(demand: Demand, sites: Sites, name: str) -> tuple[int, int, int]:
+    """Units of the set's devices there, the shares of others in millionths, and the CPU left."""
+    here, node = sites.by_name[name].free, sites.by_name[name].node
+    cpu = node.allocatable["cpu"] - sites.rooms.used(name).get("cpu", 0)
     left = sum(here[resource] for resource in demand.units)
     shares = [
         max(0, units) * 1_000_000 // max(1, free(sites, resource))
         for resource, units in here.items()
         if resource not in demand.units
     ]
-    return left, sum(shares)
+    return left, sum(shares), cpu
 
 
 def free(sites: Sites, resource: str, parts: Iterable[Part] | None = None) -> int:
@@ -120,14 +133,14 @@ def free(sites: Sites, resource: str, parts: Iterable[Part] | None = None) -> in
     )
 
 
-@given(worlds, demands, st.integers())
+@given(worlds, there, demands, st.integers())
 def test_a_search_by_kinds_decides_as_a_look_at_every_node_does(
-    world: World, demand: Demand, seed: int
+    world: World, held: list[Pod], demand: Demand, seed: int
 ) -> None:
     order = sorted(world)
     Random(seed).shuffle(order)
-    got = place(demand, sites_of(world, order))
-    want = by_looking_at_all(demand, sites_of(world, sorted(world)))
+    got = place(demand, sites_of(world, held, order))
+    want = by_looking_at_all(demand, sites_of(world, held, sorted(world)))
     event(want if isinstance(want, Reason) else "placed")
     match got:
         case Placed(name):
@@ -143,7 +156,7 @@ def answers(sites: Sites) -> object:
         {
             resource: {
                 units: sorted(
-                    (kind.names, kind.taints, sorted(kind.free.items())) for kind in kinds
+                    (kind.nodes, kind.taints, sorted(kind.free.items())) for kind in kinds
                 )
                 for units, kinds in sites.kinds(resource).items()
             }

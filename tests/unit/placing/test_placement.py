@@ -51,6 +51,12 @@ IN_Z2 = NodeTerm(expressions=(Requirement(ZONE, "In", ("z2",)),))
             id="three of a hundred are scarcer than one of ten",
         ),
         pytest.param(
+            ask(2),
+            (node("a", 4), node("b", 4, cpu=48_000), node("c", {A: 4, B: 1}, cpu=8000)),
+            "b",
+            id="among equals also in that, the one with the least CPU left",
+        ),
+        pytest.param(
             Demand((units(1), units(1, B))),
             (node("a", {A: 5, B: 5}), node("b", {A: 1, B: 8}), node("c", {A: 2, B: 2})),
             "c",
