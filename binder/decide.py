@@ -210,13 +210,14 @@ class Decisions:
             laid.append(replace(pod, pinned_to=node_name, placing=placing))
             steps.append([_start(pod, node_name)])
         self._trial.put(*laid)
-        self._add(self.works, unit, steps)
+        self._add(self.works, unit.key, steps)
 
     def _release(self, unit: Unit) -> None:
         """With the feature off a pod goes wherever the scheduler lets it (rule 7.15)."""
         off = because(Reason.DISABLED, say(Reason.DISABLED))
         starts: list[Action] = [] if unit.pod is None else [_start(unit.pod, "")]
-        self._add(self.works, unit, [starts, self._tell(unit, off)])
+        self._add(self.works, unit.key, [starts])
+        self._tell(unit, off)
 
     def _booking(
         self, item: Item, node_name: str, standing: Standing, *, is_new: bool
@@ -264,7 +265,8 @@ class Decisions:
             standing = waits(why, _user(unit, item), lost=is_lost(before))
             if not is_told(before, standing):
                 reports.append(report(before, ref, standing, self._now))
-        self._add(self.waiting, unit, [prepare, self._tell(unit, why), reports])
+        self._add(self.waiting, unit.key, [prepare, reports])
+        self._tell(unit, why)
 
     def _keep(self, unit: Unit, claim: Claim, why: Verdict, *, lose: bool) -> list[Action]:
         """What a claim that holds its units says while the VM waits for more."""
@@ -277,16 +279,19 @@ class Decisions:
         standing = held_for_one_that_waits(self._state.nodes.get(claim.node_name), why)
         return [] if is_told(claim, standing) else [report(claim, ref, standing, self._now)]
 
-    def _tell(self, unit: Unit, why: Verdict) -> list[Action]:
-        """An event on the VMI, once per change of reason."""
+    def _tell(self, unit: Unit, why: Verdict) -> None:
+        """An event on the VMI, once per change of reason.
+
+        It is a work of its own: where events are refused, nothing else is held up.
+        """
         if unit.gpu_set is None or unit.pod is None:
-            return []
+            return
         vmi = unit.gpu_set.vmi
         claims = (item.before for item in unit.items if item.before is not None)
         said = {self._told[vmi.uid]} if vmi.uid in self._told else set(map(told_reason, claims))
-        if why.reason in said:
-            return []
-        return [TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now)]
+        if why.reason not in said:
+            event = TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now)
+            self._add(self.waiting, f"event/{vmi.uid}", [[event]])
 
     def _made(self, unit: Unit, item: Item) -> list[Action]:
         """What has to be written before a claim's status: the claim itself, or our finalizer."""
@@ -301,10 +306,10 @@ class Decisions:
             return []
         return [AddFinalizer(Kind.CLAIM, item.ref, FINALIZER_CLAIM, finalizers)]
 
-    def _add(self, works: list[Work], unit: Unit, steps: list[list[Action]]) -> None:
+    def _add(self, works: list[Work], key: str, steps: list[list[Action]]) -> None:
         filled = tuple(tuple(step) for step in steps if step)
         if filled:
-            works.append(Work(unit.key, filled))
+            works.append(Work(key, filled))
 
     @property
     def _sites(self) -> Sites:

@@ -124,8 +124,15 @@ def launchers(vmi: Vmi, holders: Holders) -> list[Pod]:
 
 
 def holds_units(vmi: Vmi, holders: Holders) -> bool:
-    """Whether a launcher of the VMI is on a node, or bound to go to one."""
-    return any(place(pod) and not is_gated(pod) for pod in launchers(vmi, holders))
+    """Whether a pod of the VMI is on a node, or bound to go to one.
+
+    It need not be listed by the VMI: what holds units is believed sooner than what gets them.
+    """
+    return any(
+        place(pod) and not is_gated(pod)
+        for pod in holders.pods_of(vmi.uid)
+        if pod.launcher_mark == vmi.uid and pod.namespace == vmi.namespace
+    )
 
 
 def created(value: Pod | Claim | Vmi) -> str:

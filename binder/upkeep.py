@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from binder.actions import Action, AddFinalizer, DeleteClaim, Kind, RemoveFinalizer, Work
 from binder.agenda import Task
 from binder.report import report, settled
@@ -13,28 +15,33 @@ from shared.vocabulary import FINALIZER_CLAIM
 
 
 def look_after(state: ClusterState, key: Key, task: Task, now: str) -> Work | None:
-    """The one write that a claim needs; None where a decision is due instead."""
+    """What a claim needs to have written; None where a decision is due instead."""
     claim = state.holders.claims[key]
-    action = _action(state, claim, task, now)
-    if action is None:
+    actions = _actions(state, claim, task, now)
+    if not actions:
         return None
-    return Work(f"claim/{claim.namespace}/{claim.name}", ((action,),))
+    steps = tuple((action,) for action in actions)
+    return Work(f"claim/{claim.namespace}/{claim.name}", steps)
 
 
-def _action(state: ClusterState, claim: Claim, task: Task, now: str) -> Action | None:
+def _actions(state: ClusterState, claim: Claim, task: Task, now: str) -> list[Action]:
     ref = claim_ref(claim)
     finalizers = claim.written.finalizers if claim.written is not None else ()
     match task:
         case Task.ENDS:
-            return DeleteClaim(ref)
+            guarded = FINALIZER_CLAIM in finalizers
+            left = RemoveFinalizer(
+                Kind.CLAIM, replace(ref, version=""), FINALIZER_CLAIM, finalizers
+            )
+            return [DeleteClaim(ref), *([left] if guarded else [])]
         case Task.LEAVES:
-            return RemoveFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)
+            return [RemoveFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)]
         case Task.UNGUARDED:
-            return AddFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)
+            return [AddFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)]
         case Task.UNTOLD:
             user = user_of(claim, state.holders)
             node = state.nodes.get(claim.node_name)
             standing = settled(claim, node, user, enabled=state.settings.enabled)
-            return report(claim, ref, standing, now) if standing is not None else None
+            return [report(claim, ref, standing, now)] if standing is not None else []
         case _:
-            return None
+            return []

@@ -2,7 +2,11 @@
 
 from dataclasses import replace
 
-from shared.core.model import Namespace, Quota
+import pytest
+
+from binder.actions import TellVmi
+from binder.agenda import Agenda
+from shared.core.model import Attachment, Namespace, Quota
 from tests.unit.binder.world import World, node, order, quota, started, template, vm
 
 
@@ -108,3 +112,134 @@ def test_a_limit_of_nothing_lets_nothing_through() -> None:
     world.put(order("o1"), *vm("train", {"a100": 1}))
     world.settle()
     assert world.where() == {"o1": "", template("train"): ""}
+
+
+def test_a_dip_of_what_a_node_offers_frees_nothing_and_moves_nothing() -> None:
+    """Trouble 31: eight, none, eight again within a minute, six of them held."""
+    world = World()
+    world.put(node("n1", a100=8), *(o for i in range(3) for o in vm(f"v{i}", {"a100": 2})))
+    world.settle()
+    world.put(node("n1"), order("o1"))
+    world.settle()
+    assert world.where() == {**{template(f"v{i}"): "n1" for i in range(3)}, "o1": ""}
+    assert world.state.capacity("a100").free == 0
+    world.put(node("n1", a100=8))
+    world.settle()
+    assert world.where()["o1"] == "n1"
+    assert world.state.capacity("a100").free == 1
+
+
+def test_names_of_any_length_make_claims_of_their_own_and_a_second_pass_makes_none() -> None:
+    """Trouble 33."""
+    names = ["a" * 63, "a" * 58 + "-" + "b" * 4, ".".join(["a" * 49] * 5)]
+    world = World()
+    world.put(node("n1", a100=8, l40s=8))
+    for name in names:
+        world.put(*vm(name, {"a100": 1, "l40s": 1}))
+    world.settle()
+    assert len(world.where()) == 6
+    assert all(len(name) <= 253 for name in world.where())
+    assert world.step() == []
+
+
+def test_a_vm_that_waited_starts_in_the_pass_after_a_unit_was_given_back() -> None:
+    """Trouble 29."""
+    world = World()
+    world.put(node("n1", a100=1), *vm("first", {"a100": 1}, age=9), *vm("waits", {"a100": 1}))
+    world.settle()
+    world.gone(world.pod("pod-first"), world.state.holders.vmis["vmi-first"])
+    world.step()
+    assert started(world.step()) == ["pod-waits"]
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_what_a_vm_that_ended_held_is_free_after_a_pass_but_what_was_ordered(phase: str) -> None:
+    """Trouble 36."""
+    world = World()
+    world.put(node("n1", a100=3), order("o1", 2), *vm("train", {"a100": 1}, {"o1": 2}))
+    world.settle()
+    world.runs("pod-train", "n1")
+    world.put(replace(world.pod("pod-train"), ended=True))
+    world.put(replace(world.state.holders.vmis["vmi-train"], phase=phase))
+    world.step()
+    assert world.where() == {"o1": "n1"}
+    assert world.says("o1", "Attached") == ("False", "NotInUse")
+
+
+def test_nothing_is_freed_behind_a_pod_that_may_still_start() -> None:
+    """Trouble 36: pinned, not bound, and not listed by its VM instance for a while."""
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 1}))
+    world.settle()
+    vmi = world.state.holders.vmis["vmi-train"]
+    leaving = replace(world.claim(template("train")), deleting=True)
+    world.put(replace(vmi, active_pods=()), leaving, order("o1"))
+    world.settle()
+    assert world.where() == {template("train"): "n1", "o1": ""}
+
+
+def test_a_set_that_no_node_could_ever_take_waits_with_that_reason_and_no_node_in_it() -> None:
+    """Trouble 37: six of one class, where each node has four."""
+    world = World()
+    world.put(*(node(f"machine-{i}", a100=4) for i in range(4)), *vm("train", {"a100": 6}))
+    world.settle()
+    assert world.waits_for(template("train")) == "SetDoesNotFitOneNode"
+    assert "machine" not in world.waiting(template("train")).message
+    assert "4" in world.waiting(template("train")).message
+
+
+def test_a_user_of_the_same_name_and_another_uid_is_let_go() -> None:
+    """Trouble 38."""
+    stale = Attachment("VirtualMachineInstance", "train", "uid-of-a-former-one")
+    world = World()
+    vmi, pod = vm("train", {"a100": 1})
+    world.put(node("n1", a100=4), order("o1", 1, "n1", attached_to=stale), vmi, pod)
+    world.settle()
+    assert world.claim("o1").attached_to is None
+
+
+def test_events_tell_of_each_change_of_reason_and_of_nothing_else() -> None:
+    """Trouble 39: no capacity, budget, no capacity; figures change; the binder starts anew."""
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 4}))
+    world.settle()
+    world.put(node("n1", a100=2))
+    world.settle()
+    world.put(quota(3))
+    world.settle()
+    world.put(quota(9))
+    world.settle()
+    world.told.clear()
+    world.applier.agenda = Agenda(world.state)
+    world.settle()
+    assert [reason for _, reason in world.events] == ["NoCapacity", "BudgetExceeded", "NoCapacity"]
+
+
+def test_events_that_are_refused_hold_up_nothing() -> None:
+    """Trouble 39."""
+    world = World()
+    world.put(*vm("train", {"a100": 1}))
+    refused = [work.key for work in world.plan().works if "event" in work.key]
+    assert refused == ["event/vmi-train"]
+    world.backed_off = frozenset(refused)
+    world.applier.do(world.plan(), lambda each: isinstance(each, TellVmi))
+    assert world.waits_for(template("train")) == "NoCapacity"
+    world.put(node("n1", a100=1))
+    assert started(world.step()) == ["pod-train"]
+
+
+def test_a_large_set_gets_the_node_that_empties_before_any_younger_one() -> None:
+    """Trouble 40: small ones come and go on one node; the large one waits for the other."""
+    world = World()
+    world.put(node("n1", a100=4), node("n2", a100=4))
+    world.put(*(o for i in range(8) for o in vm(f"small{i}", {"a100": 1}, age=90)))
+    world.settle()
+    world.put(*vm("large", {"a100": 4}, age=60))
+    world.settle()
+    there = [name for name, at in world.starts().items() if at == "n2"]
+    for name in there:
+        world.gone(world.state.holders.vmis[world.pod(name).owner], world.pod(name))
+    world.put(*vm("late", {"a100": 1}), order("o1"))
+    world.settle()
+    assert world.starts()["pod-large"] == "n2"
+    assert "pod-late" not in world.starts()
