@@ -29,10 +29,11 @@ from binder import office, system
 from binder.actions import Kind, Plan
 from binder.agenda import Agenda
 from binder.apply import Hand
+from binder.classes import units
 from binder.loop import Figures, Loop, Superseded
 from binder.metrics import Metrics, Told
 from binder.plan import View, plan
-from binder.report import rfc3339
+from binder.report import rfc3339, waiting
 from shared.core.cluster import ClusterState
 from shared.core.model import Change, Gone, Vmi
 from shared.core.sites import Sites
@@ -333,6 +334,8 @@ class Process:
             held=figures.held,
             works=figures.works,
             writes=self._writer.counts,
+            units=units(self._state),
+            waiting=waiting(self._state),
         )
 
 

@@ -86,6 +86,15 @@ def figures(capacity: Capacity) -> dict[str, int]:
     return {name: min(units, INT32_MAX) for name, units in found.items()}
 
 
+def units(state: ClusterState) -> dict[tuple[str, str], int]:
+    """The figures of all classes, whatever they disclose: for the hoster's metrics."""
+    return {
+        (name, figure): count
+        for name in state.classes
+        for figure, count in figures(state.capacity(name)).items()
+    }
+
+
 def _class(
     state: ClusterState, gpu_class: GpuClass, now: datetime
 ) -> tuple[float, tuple[Action, ...]]:

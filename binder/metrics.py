@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
@@ -45,6 +45,8 @@ class Told:
         held: works that rest after a failure.
         works: how many works ended with each outcome.
         writes: how many writes of each verb had each outcome.
+        units: units of each class, by class and what they are (as its status has them).
+        waiting: how many claims wait, by reason.
     """
 
     leads: bool
@@ -57,6 +59,8 @@ class Told:
     held: int
     works: Mapping[str, int]
     writes: Mapping[tuple[str, str], int]
+    units: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Figures(Collector):
@@ -93,6 +97,18 @@ class _Figures(Collector):
             for outcome in OUTCOMES:
                 writes.add_metric([verb, outcome], told.writes.get((verb, outcome), 0))
         yield writes
+        units = GaugeMetricFamily(
+            f"{PREFIX}_class_units", "Units of a class, by state.", labels=["class", "state"]
+        )
+        for (name, state), count in sorted(told.units.items()):
+            units.add_metric([name, state], count)
+        yield units
+        waiting = GaugeMetricFamily(
+            f"{PREFIX}_claims_waiting", "Claims that wait, by reason.", labels=["reason"]
+        )
+        for reason, count in sorted(told.waiting.items()):
+            waiting.add_metric([reason], count)
+        yield waiting
 
 
 class Metrics:

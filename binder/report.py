@@ -6,12 +6,14 @@ Since when a condition holds is taken over from what was written, for as long as
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from binder.actions import Condition, Ref, ReleaseClaim, ReportClaim, Waiting
 from binder.sets import attachment, is_attached, is_lost
 from shared.api.conditions import ConditionType
+from shared.core.cluster import ClusterState
 from shared.core.model import Attachment, Claim, Node, Vmi
 from shared.core.placing import ClaimWritten
 from shared.core.placing import Condition as WrittenCondition
@@ -184,6 +186,12 @@ def told_reason(claim: Claim) -> Reason | None:
             reason = _reason(each.reason)
             return None if reason is Reason.NOT_IN_USE else reason
     return None
+
+
+def waiting(state: ClusterState) -> Counter[str]:
+    """How many claims say that they wait, by reason."""
+    told = (claim.written for claim in state.holders.claims.values())
+    return Counter(each.waiting.reason for each in told if each is not None and each.waiting)
 
 
 def _waiting(claim: Claim, standing: Standing, now: str) -> Waiting | None:

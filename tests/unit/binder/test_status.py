@@ -7,6 +7,8 @@ import pytest
 
 from binder.actions import AddFinalizer, Kind, RemoveFinalizer, ReportClass
 from binder.agenda import Agenda
+from binder.classes import units
+from binder.report import waiting
 from shared.core.model import (
     Disclosure,
     GpuClass,
@@ -165,6 +167,17 @@ def test_a_class_that_keeps_its_stock_to_itself_has_no_figures(disclosure: Discl
     assert written.capacity is None
     world.put(node("n1", a100=2))
     assert world.step() == []
+
+
+def test_metrics_have_the_figures_of_every_class_and_how_many_claims_wait() -> None:
+    world = World()
+    hidden = replace(_class(world), disclosure=Disclosure.HIDDEN)
+    world.put(hidden, node("n1", a100=4), order("o1", 1, "n1"), order("o2", 9), order("o3", 8))
+    world.settle()
+    found = units(world.state)
+    assert (found["a100", "total"], found["a100", "bound"], found["a100", "free"]) == (4, 1, 3)
+    assert found["l40s", "total"] == 0
+    assert waiting(world.state) == {"NoCapacity": 2}
 
 
 def test_a_class_that_is_well_says_so() -> None:

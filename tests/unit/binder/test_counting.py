@@ -1,0 +1,84 @@
+"""What counts while others are decided about, in one pass (rules 4.5, 7.3 and 7.7)."""
+
+from dataclasses import replace
+
+from shared.core.model import Attachment
+from tests.unit.binder.world import CLASSES, World, node, order, quota, started, template, vm
+
+TRAIN = Attachment("VirtualMachine", "train", "vm-train")
+
+
+def test_the_pod_of_a_vm_whose_claim_is_not_there_counts_for_the_device() -> None:
+    world = World()
+    world.put(
+        quota(3, CLASSES["a100"]),
+        node("n1", a100=8),
+        *vm("old", {"a100": 1}, {"missing": 2}, age=60),
+        *vm("young", {"a100": 1}),
+    )
+    world.settle()
+    assert world.starts() == {}
+    assert world.waits_for(template("young")) == "BudgetExceeded"
+
+
+def test_what_waits_in_back_off_still_counts_before_what_is_younger() -> None:
+    world = World()
+    world.put(quota(1), *vm("bad", {"a100": 1}, age=60))
+    world.settle()
+    world.backed_off = frozenset({"set/vmi-bad"})
+    world.put(node("n1", a100=8), *vm("young", {"a100": 1}))
+    world.settle()
+    assert world.starts() == {}
+    assert world.waits_for(template("young")) == "BudgetExceeded"
+
+
+def test_what_an_order_holds_is_not_given_away_while_its_vm_waits_for_more() -> None:
+    world = World()
+    world.put(
+        node("n1", a100=2),
+        order("o1", 2, "n1"),
+        *vm("waits", {"a100": 1}, {"o1": 2}, age=60),
+        *vm("young", {"a100": 2}),
+    )
+    assert started(world.step()) == []
+    assert world.state.capacity("a100").overbooked == 0
+
+
+def test_nor_while_it_is_not_decided_because_something_moved() -> None:
+    world = World()
+    world.put(
+        node("n1", a100=1),
+        node("n2", a100=2),
+        node("n3", a100=2),
+        order("a", 1, "n1"),
+        order("b", 2, "n3"),
+        *vm("moves", {"a100": 1}, {"a": 1}, age=90),
+        *vm("waits", {"a100": 1}, {"b": 2}, age=60),
+        *vm("young", {"a100": 2}),
+    )
+    assert started(world.step()) == ["pod-moves"]
+    assert world.state.capacity("a100").overbooked == 0
+    assert world.events == []
+
+
+def test_a_lost_set_without_a_pod_is_bound_again_and_stays_with_its_vm() -> None:
+    world = World()
+    vmi, _ = vm("train", claims={"o1": 1})
+    world.put(
+        node("n1", a100=1),
+        order("o1", 1, lost=True, attached_to=TRAIN),
+        replace(vmi, active_pods=(), phase="Pending"),
+    )
+    world.settle()
+    assert world.where() == {"o1": "n1"}
+    assert world.claim("o1").attached_to == TRAIN
+
+
+def test_a_strangers_pod_holds_nothing_of_a_claim() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 1), *vm("train", claims={"o1": 1}))
+    world.settle()
+    forged = replace(world.pod("pod-train"), launcher_mark="", node_name="n1")
+    world.put(forged, replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {}
