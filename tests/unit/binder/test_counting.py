@@ -82,3 +82,32 @@ def test_a_strangers_pod_holds_nothing_of_a_claim() -> None:
     world.put(forged, replace(world.claim("o1"), deleting=True))
     world.settle()
     assert world.where() == {}
+
+
+def test_a_claim_of_nobody_is_not_held_by_the_pod_of_another_vm() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 1), *vm("other", {"a100": 1}))
+    world.settle()
+    world.put(replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {template("other"): "n1"}
+
+
+def test_of_vms_that_are_gone_each_one_s_pod_holds_its_own_template_claim_only() -> None:
+    world = World()
+    world.put(node("n1", a100=2), *vm("one", {"a100": 1}), *vm("two", {"a100": 1}))
+    world.settle()
+    vmis = world.state.holders.vmis
+    world.gone(vmis["vmi-one"], vmis["vmi-two"], world.pod("pod-one"))
+    world.settle()
+    assert world.where() == {template("two"): "n1"}
+
+
+def test_the_last_pod_of_a_vm_that_is_gone_holds_claims_of_its_devices_only() -> None:
+    world = World()
+    world.put(node("n1", a100=1, l40s=1), order("o1", 1, of="l40s"), *vm("one", {"a100": 1}))
+    world.settle()
+    world.gone(world.state.holders.vmis["vmi-one"])
+    world.put(replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {template("one"): "n1"}
