@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from binder.report import is_told, settled
 from binder.sets import (
@@ -26,11 +27,9 @@ from shared.core.model import (
     Claim,
     GpuClass,
     Key,
-    KubeVirt,
     Node,
     Placement,
     Pod,
-    Settings,
     Vmi,
 )
 from shared.vocabulary import FINALIZER_CLAIM
@@ -60,6 +59,9 @@ class Task(IntEnum):
     UNTOLD = 10
     """A claim's status does not say how it stands (3.5)."""
 
+
+_NOTED_MAX: Final = 10_000
+"""From so many touched objects on everything is looked at instead."""
 
 _BY_SET = frozenset({Task.ELSEWHERE, Task.SPLIT, Task.GATED, Task.LOST, Task.UNBOUND})
 """Tasks in which a set decides about its claims."""
@@ -161,6 +163,8 @@ class Agenda:
     def note(self, change: Change, touched: Touched) -> None:
         """A change was applied to the state, and touched this."""
         stale, value = self._stale, change.object
+        if stale.everything:
+            return  # all will be looked at
         self._classes |= touched.classes
         stale.everything |= touched.everything
         match value:
@@ -182,14 +186,15 @@ class Agenda:
                 stale.vmis.update({pod.owner for pod in holders.pods_on(value.name)} - {""})
             case GpuClass():
                 self._classes.add(value.name)
-            case Settings() | KubeVirt():
-                pass  # told by `touched`
             case _:
-                pass
+                pass  # what else they change is told by `touched`
+        if stale.everything or len(stale.vmis) + len(stale.claims) > _NOTED_MAX:
+            # Who stands by looks at nothing for weeks, while VMs come and go.
+            self.note_all()
 
     def note_all(self) -> None:
         """Anything may have changed."""
-        self._stale.everything = True
+        self._stale = _Stale(set(), set(), everything=True)
 
     def sets(self) -> dict[str, Task]:
         """The VMIs, by uid, whose sets need something."""

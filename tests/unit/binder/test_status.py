@@ -16,6 +16,7 @@ from shared.core.model import (
     Lifecycle,
     Placement,
     Settings,
+    Vmi,
 )
 from tests.unit.binder.world import CLASSES, World, at, gpu_class, node, order, template, vm
 
@@ -287,6 +288,20 @@ def test_a_binder_that_starts_anew_over_a_cluster_that_is_as_it_should_be_writes
     world.applier.agenda = Agenda(world.state)
     world.told.clear()
     assert world.step() == []
+
+
+def test_an_agenda_that_nobody_looks_at_keeps_no_more_than_there_is() -> None:
+    world = World()
+    world.settle()
+    for number in range(12_000):
+        vmi = Vmi("tenant-a", "train", f"vmi-{number}")
+        world.put(vmi)
+        world.gone(vmi)
+    stale = world.applier.agenda._stale
+    assert len(stale.vmis) < 10_000
+    world.put(node("n1", a100=1), order("o1"))
+    world.settle()
+    assert world.where() == {"o1": "n1"}
 
 
 def _class(world: World, name: str = "a100") -> GpuClass:
