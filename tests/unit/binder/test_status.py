@@ -268,6 +268,26 @@ def test_a_class_that_is_deleted_goes_with_its_last_claim() -> None:
     assert "a100" not in world.state.classes
 
 
+def test_a_class_that_goes_already_gets_no_finalizer() -> None:
+    world = World()
+    world.settle()
+    written = _class(world).written
+    assert written is not None
+    going = replace(written, deleted=at(1), finalizers=("other",))
+    world.put(replace(_class(world), written=going), order("o1"))
+    assert not any(isinstance(each, AddFinalizer) for each in world.settle())
+
+
+def test_an_order_that_is_named_is_not_attached_before_its_vm_starts() -> None:
+    world = World()
+    vmi, _ = vm("train", claims={"o1": 1})
+    world.put(node("n1", a100=1), order("o1", 1, "n1"))
+    world.put(replace(vmi, active_pods=(), phase="Pending"))
+    world.settle()
+    assert world.claim("o1").attached_to is None
+    assert says(world, "o1") == (PLACED, PLACED, NOT_IN_USE, CALM)
+
+
 def test_classes_and_claims_end_with_the_feature_off() -> None:
     world = World()
     world.put(node("n1", a100=2), order("o1"), *vm("train", {"a100": 1}))
