@@ -45,6 +45,9 @@ RELEASED_SECONDS: Final = 1
 _BELIEVED_SECONDS_MAX: Final = 120
 """Another's lease may be longer than ours, during an upgrade; a longer one is a mistake."""
 
+_SHORTEST_ATTEMPT: Final = 0.001
+"""Seconds. No request is answered in less, and a clock need not tell less apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -334,8 +337,9 @@ class Elector:
         while True:
             await self._pause(at_most=self._candidate.leads_until)
             left = self._candidate.leads_until - self._clock()
-            if left > 0:
-                await self._round(min(self._times.attempt, left))
+            if left < _SHORTEST_ATTEMPT:
+                raise Lost
+            await self._round(min(self._times.attempt, left))
             if not self.leads():
                 raise Lost
 
