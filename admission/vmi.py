@@ -32,7 +32,7 @@ from shared.core.entitlement import grant
 from shared.core.gpunames import is_permitted
 from shared.core.model import Claim, GpuClass, Lifecycle, RecordEntry
 from shared.core.options import opening
-from shared.core.terms import Grant, Truth
+from shared.core.terms import Grant, LimitingLevel, Truth
 from shared.errors import Cause
 from shared.fields import Json, mapping, text
 from shared.reasons import Figures, Reason, Words, say
@@ -289,9 +289,12 @@ def budget(case: Case) -> Iterator[Cause]:
     for field, gpu_class, count in case.summed():
         view = case.inputs.views.get(gpu_class.name)
         remaining = view.remaining if view is not None else None
-        left = None if remaining is None else max(0, remaining.units)
-        if left is not None and count > left:
-            figures = Figures(asked=count, remaining=left)
+        if remaining is None:
+            continue
+        left = max(0, remaining.units)
+        if count > left:
+            is_shared = remaining.level is LimitingLevel.ANCESTOR
+            figures = Figures(asked=count, remaining=left, is_shared=is_shared)
             yield _too_many(gpu_class, Reason.BUDGET_EXCEEDED, field, figures, left)
 
 

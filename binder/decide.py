@@ -45,6 +45,7 @@ from shared.core.eligibility import Misfit
 from shared.core.model import Attachment, Claim, Pod
 from shared.core.placement import place
 from shared.core.sites import Sites
+from shared.core.terms import LimitingLevel
 from shared.reasons import Figures, Reason, Words, say
 from shared.vocabulary import FINALIZER_CLAIM, GATE
 
@@ -80,7 +81,11 @@ def over_budget(unit: Unit, state: ClusterState) -> Verdict | None:
         known = class_name in state.classes
         remaining = state.remaining(unit.namespace, class_name) if known else None
         if remaining is not None and remaining.units < 0:
-            figures = Figures(asked=asked, remaining=max(0, remaining.units + asked))
+            figures = Figures(
+                asked=asked,
+                remaining=max(0, remaining.units + asked),
+                is_shared=remaining.level is LimitingLevel.ANCESTOR,
+            )
             told = say(Reason.BUDGET_EXCEEDED, figures)
             return because(Reason.BUDGET_EXCEEDED, f"class {class_name}: asked {asked}: {told}")
     return None

@@ -56,13 +56,15 @@ class Figures:
     """The numbers that a message may quote, in units; None is not shown or not known.
 
     `asked` is what a request asks for, None where nobody asks; `largest` is the most units that
-    can be had together, `limit` what a VM may have at most.
+    can be had together, `limit` what a VM may have at most. `is_shared` tells whether the budget
+    that leaves `remaining` is that of a tenant above.
     """
 
     asked: int | None = None
     free: int | None = None
     largest: int | None = None
     remaining: int | None = None
+    is_shared: bool = False
     max_count: int | None = None
     limit: int | None = None
 
@@ -98,7 +100,7 @@ TEMPLATES: dict[Reason, str] = {
     Reason.CLASS_CLOSED: "the class takes no new orders and no new VMs",
     Reason.NOT_ENTITLED: "this tenant is not entitled to the class",
     Reason.MAX_COUNT_EXCEEDED: "one order, or one VM, has at most {max_count} units of this class",
-    Reason.BUDGET_EXCEEDED: "this tenant's budget has {remaining} left",
+    Reason.BUDGET_EXCEEDED: "{whose} has {remaining} left",
     Reason.NO_CAPACITY: "{free} free",
     Reason.SET_DOES_NOT_FIT_ONE_NODE: "at most {largest} can be had together",
     Reason.NO_ELIGIBLE_NODE: "units are free, but only where the VM cannot run: {why}",
@@ -126,6 +128,7 @@ def say(reason: Reason, figures: Figures | None = None, words: Words | None = No
         free="none" if figures.free in (0, None) else figures.free,
         largest=figures.largest,
         remaining=figures.remaining,
+        whose="the budget of a tenant above" if figures.is_shared else "this tenant's budget",
         max_count=figures.max_count,
         limit=figures.limit,
         what=words.what or "units",

@@ -325,6 +325,7 @@ def figures(facts: Facts, asked: int | None = None) -> Figures:
         free=shown(facts.capacity.free) if tells else None,
         largest=shown(facts.capacity.largest_set) if tells else None,
         remaining=None if remaining is None else shown(remaining.units),
+        is_shared=remaining is not None and remaining.level is LimitingLevel.ANCESTOR,
         max_count=facts.gpu_class.max_count,
         limit=LIMIT_UNITS,
     )

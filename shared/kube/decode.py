@@ -171,6 +171,11 @@ def gpu_class(raw: Json, note: Note, *, placing: bool = False) -> GpuClass:
     )
     mode = _enum(Mode, spec.get("mode"), "spec.mode")
     usual = Entitlement.REQUIRED if mode is Mode.VIRTUAL_GPU else Entitlement.OPEN
+    # What is on its way out takes nothing new, whatever it says of itself.
+    deleted = text(metadata.get("deletionTimestamp"))
+    lifecycle = _enum(Lifecycle, spec.get("lifecycle"), "spec.lifecycle", Lifecycle.ACTIVE)
+    if deleted:
+        lifecycle = Lifecycle.CLOSED
     max_count = whole(spec.get("maxCount"))
     if max_count is None and spec.get("maxCount") is not None:
         note(f"spec.maxCount: {spec.get('maxCount')!r:.60} is not a whole number, taken as absent")
@@ -187,10 +192,10 @@ def gpu_class(raw: Json, note: Note, *, placing: bool = False) -> GpuClass:
         memory=_quantity_text(spec.get("memory")),
         max_count=max_count,
         entitlement=_enum(Entitlement, spec.get("entitlement"), "spec.entitlement", usual),
-        lifecycle=_enum(Lifecycle, spec.get("lifecycle"), "spec.lifecycle", Lifecycle.ACTIVE),
+        lifecycle=lifecycle,
         disclosure=_enum(Disclosure, spec.get("disclosure"), "spec.disclosure", Disclosure.EXACT),
         tolerations=tolerations(spec.get("tolerations")),
-        closed_since=_closed_since(mapping(raw.get("status"))),
+        closed_since=_closed_since(mapping(raw.get("status"))) or deleted,
         license_secret=text(mapping(spec.get("guestLicense")).get("secretName")),
         written=class_written(metadata, mapping(raw.get("status"))) if placing else None,
     )

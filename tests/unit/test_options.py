@@ -92,6 +92,11 @@ def test_all_limits_that_tie_are_named_the_most_severe_first() -> None:
             "up to 2: this tenant's budget has 2 left, 9 free",
             id="budget",
         ),
+        pytest.param(
+            replace(ALL_WELL, remaining=Remaining(2, LimitingLevel.ANCESTOR)),
+            "up to 2: the budget of a tenant above has 2 left, 9 free",
+            id="budget of a tenant above",
+        ),
         pytest.param(ALL_WELL, "up to 9: 9 free", id="stock"),
         pytest.param(
             replace(ALL_WELL, capacity=replace(FREE_9, largest_set=5)),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from binder.actions import TellVmi
-from shared.core.model import Disclosure
+from shared.core.model import Disclosure, Namespace, Quota
 from tests.unit.binder.world import (
     World,
     at,
@@ -53,6 +53,15 @@ def test_what_the_budget_leaves_is_told() -> None:
     waiting = world.waiting(template("train"))
     assert waiting.reason == "BudgetExceeded"
     assert waiting.message == "class a100: asked 4: this tenant's budget has 1 left"
+
+
+def test_whose_budget_it_is_is_told_rightly() -> None:
+    world = World()
+    above = Quota("tenant-root", "q", {"a100.gpuclass.gpu.cozystack.io/units": 1})
+    world.put(Namespace("tenant-root"), above, node("n1", a100=8), *vm("train", {"a100": 4}))
+    world.settle()
+    told = "class a100: asked 4: the budget of a tenant above has 1 left"
+    assert world.waiting(template("train")).message == told
 
 
 def test_one_event_tells_of_each_reason_however_many_passes_there_are() -> None:

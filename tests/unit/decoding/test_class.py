@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.model import Entitlement, GpuClass
+from shared.core.model import Entitlement, GpuClass, Lifecycle
 from shared.kube import decode
 from shared.kube.decode import Undecodable
 from tests.unit.decoding.raws import CLASS, changed, no_problem
@@ -46,3 +46,16 @@ class TestClass:
         opened = {"type": "Open", "status": "True", "lastTransitionTime": "2026-11-29T14:00:00Z"}
         raw = changed(CLASS, "status.conditions", [opened])
         assert decode.gpu_class(raw, no_problem).closed_since == ""
+
+    def test_one_that_is_being_deleted_takes_nothing_new_whatever_it_says(self) -> None:
+        raw = changed(CLASS, "spec.lifecycle", "Active")
+        raw = changed(raw, "metadata.deletionTimestamp", "2026-11-29T15:00:00Z")
+        raw = changed(raw, "status.conditions", [])
+        got = decode.gpu_class(raw, no_problem)
+        assert (got.lifecycle, got.closed_since) == (Lifecycle.CLOSED, "2026-11-29T15:00:00Z")
+
+    def test_one_that_was_closed_and_is_being_deleted_was_closed_when_it_was(self) -> None:
+        closed = {"type": "Open", "status": "False", "lastTransitionTime": "2026-11-29T14:00:00Z"}
+        raw = changed(CLASS, "status.conditions", [closed])
+        raw = changed(raw, "metadata.deletionTimestamp", "2026-11-29T15:00:00Z")
+        assert decode.gpu_class(raw, no_problem).closed_since == "2026-11-29T14:00:00Z"
