@@ -26,7 +26,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from binder import office, system
-from binder.actions import Kind, Plan
+from binder.actions import Plan, TellVmi
 from binder.agenda import Agenda
 from binder.apply import Hand
 from binder.classes import units
@@ -38,7 +38,7 @@ from shared.core.cluster import ClusterState
 from shared.core.model import Change, Gone, Vmi
 from shared.core.sites import Sites
 from shared.errors import ApiError
-from shared.fields import NOTHING, Json, mapping, text
+from shared.fields import NOTHING, Json
 from shared.kube.collections import PLACING, Collection
 from shared.kube.connect import Connection
 from shared.kube.credentials import CredentialsError
@@ -51,7 +51,6 @@ from shared.kube.writer import Writer
 from shared.observability import probes
 from shared.observability.health import PING, Check
 from shared.observability.logs import configure
-from shared.reasons import Reason
 from shared.settings import BadSettings, ProcessSettings, read
 from shared.vocabulary import LEASE_NAME, NAMESPACE, RESOURCE_SYSTEMS
 
@@ -153,7 +152,7 @@ class Process:
         self._clock, self._wall, self._chance = at.clock, at.wall, at.chance
         self._state = ClusterState(Sites())
         self._agenda = Agenda(self._state)
-        self._told: dict[str, Reason] = {}
+        self._told: dict[str, TellVmi] = {}
         self._loop: Loop | None = None
         self._figures = Figures()
         self._terms = 0
@@ -230,8 +229,15 @@ class Process:
                 chance=self._chance,
             )
             self._terms += 1
+            self._told.clear()  # others may have told more since
             self._agenda.note_all()
-            hand = Hand(self._writer, self._epoch, wrote=self._wrote, clock=self._clock)
+            hand = Hand(
+                self._writer,
+                self._epoch,
+                wrote=self._informer.wrote,
+                told=self._was_told,
+                clock=self._clock,
+            )
             self._loop = Loop(
                 self._decide,
                 hand.perform,
@@ -290,14 +296,9 @@ class Process:
             self._told.pop(change.object.uid, None)
         self._wake()
 
-    def _wrote(self, name: str, raw: Json) -> None:
-        """Know of what was written; of an event what it told of whom."""
-        if name != Kind.EVENT:
-            self._informer.wrote(name, raw)
-            return
-        uid = text(mapping(raw.get("involvedObject")).get("uid"))
-        if uid in self._state.holders.vmis:
-            self._told[uid] = Reason(text(raw.get("reason")))
+    def _was_told(self, event: TellVmi) -> None:
+        if event.uid in self._state.holders.vmis:
+            self._told[event.uid] = event
 
     def _wake(self) -> None:
         if self._loop is not None:

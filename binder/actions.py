@@ -7,8 +7,10 @@ write to a claim's status carries the present one (rule 7.1).
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from shared.api.conditions import ConditionType
 from shared.core.model import Attachment
@@ -16,6 +18,8 @@ from shared.core.terms import Truth
 from shared.fields import Json
 from shared.reasons import Reason
 from shared.vocabulary import FINALIZER_CLAIM
+
+_NAME_MAX: Final = 253
 
 
 class Kind(StrEnum):
@@ -161,7 +165,10 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class TellVmi:
-    """An event on a VM instance. The same one at the same time is told once."""
+    """An event on a VM instance, told once whoever tells it.
+
+    `occasion` sets it apart from others with its reason: what was known before it was told.
+    """
 
     namespace: str
     name: str
@@ -169,7 +176,15 @@ class TellVmi:
     reason: Reason
     message: str
     at: str
+    occasion: str = ""
     is_warning: bool = True
+
+    @property
+    def event_name(self) -> str:
+        """Made of the occasion and of no time, so that an event that is there was told."""
+        told = "\0".join((self.uid, self.reason, self.occasion))
+        mark = hashlib.sha256(told.encode()).hexdigest()[:16]
+        return f"{self.name[: _NAME_MAX - len(mark) - 1]}.{mark}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ class Hand:
         writer: of this process.
         epoch: of this term.
         wrote: told of each object that was written, or read after an answer was lost, with the
-            name of its collection.
+            name of its collection; of events it is not.
+        told: told of each event that is there, or was given up.
         clock: monotonic seconds.
     """
 
@@ -64,11 +65,13 @@ class Hand:
         epoch: int,
         *,
         wrote: Callable[[str, Json], None],
+        told: Callable[[TellVmi], None],
         clock: Callable[[], float],
     ) -> None:
         self._writer = writer
         self._epoch = epoch
         self._wrote = wrote
+        self._told = told
         self._clock = clock
 
     async def perform(self, works: Iterable[Work]) -> list[Result]:
@@ -103,7 +106,11 @@ class Hand:
         kind, ref = target(action)
         log.debug("write", action=type(action).__name__, namespace=ref.namespace, name=ref.name)
         outcome = await self._send(action)
+        if isinstance(action, TellVmi) and not isinstance(outcome, Withheld):
+            self._told(action)
         match outcome:
+            case Done() if isinstance(action, TellVmi):
+                pass
             case Done(found):
                 self._learn(kind, found)
             case Unknown() if not isinstance(action, TellVmi):

@@ -34,7 +34,7 @@ from binder.report import (
     is_told,
     release,
     report,
-    told_reason,
+    said_of,
     waits,
 )
 from binder.sets import ground, is_attached, is_lost
@@ -101,7 +101,7 @@ class Decisions:
     def __init__(
         self,
         trial: Trial,
-        told: Mapping[str, Reason],
+        told: Mapping[str, TellVmi],
         now: str,
         hindrances: Sequence[Hindrance] = HINDRANCES,
     ) -> None:
@@ -155,15 +155,13 @@ class Decisions:
 
     def _lay_aside(self, unit: Unit) -> None:
         """A unit that has its turn later does not count before (rule 7.7)."""
-        claims = (item.before for item in unit.items if item.before is not None)
-        counted = (each for each in claims if not (each.node_name or is_lost(each)))
+        counted = (each for each in unit.claims if not (each.node_name or is_lost(each)))
         self._trial.take(*counted, *_pods(unit))
 
     def _count(self, unit: Unit) -> None:
         """From here on a unit counts as it is."""
         if unit.key in self._tight:
-            claims = (item.before for item in unit.items if item.before is not None)
-            self._trial.put(*claims, *_pods(unit))
+            self._trial.put(*unit.claims, *_pods(unit))
 
     # Where to.
 
@@ -221,8 +219,7 @@ class Decisions:
         """With the feature off a pod goes wherever the scheduler lets it (rule 7.15)."""
         off = because(Reason.DISABLED, say(Reason.DISABLED))
         starts: list[Action] = [] if unit.pod is None else [_start(unit.pod, "")]
-        self._add(self.works, unit.key, [starts])
-        self._tell(unit, off)
+        self._add(self.works, unit.key, [self._telling(unit, off, {}), starts])
 
     def _booking(
         self, item: Item, node_name: str, standing: Standing, *, is_new: bool
@@ -247,8 +244,7 @@ class Decisions:
 
     def _put_back(self, unit: Unit) -> None:
         """What a unit holds it keeps."""
-        claims = (item.before for item in unit.items if item.before is not None)
-        self._trial.put(*(each for each in claims if each.node_name))
+        self._trial.put(*(each for each in unit.claims if each.node_name))
 
     def _wait(self, unit: Unit, why: Verdict) -> None:
         """A unit has no place: its claims say why; what they hold they keep (rule 7.9).
@@ -270,8 +266,8 @@ class Decisions:
             standing = waits(why, _user(unit, item), lost=is_lost(before))
             if not is_told(before, standing):
                 reports.append(report(before, ref, standing, self._now))
-        self._add(self.waiting, unit.key, [prepare, reports])
-        self._tell(unit, why)
+        said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
+        self._add(self.waiting, unit.key, [prepare + self._telling(unit, why, said), reports])
 
     def _keep(self, unit: Unit, claim: Claim, why: Verdict, *, lose: bool) -> list[Action]:
         """What a claim that holds its units says while the VM waits for more."""
@@ -284,19 +280,23 @@ class Decisions:
         standing = held_for_one_that_waits(self._state.nodes.get(claim.node_name), why)
         return [] if is_told(claim, standing) else [report(claim, ref, standing, self._now)]
 
-    def _tell(self, unit: Unit, why: Verdict) -> None:
+    def _telling(self, unit: Unit, why: Verdict, said: Mapping[str, str]) -> list[Action]:
         """An event on the VMI, once per change of reason.
 
-        It is a work of its own: where events are refused, nothing else is held up.
+        From what was told last, or where nobody remembers from what its claims say. It comes
+        before they say otherwise: who dies between the two leaves what makes the same event, of
+        the same name, once more. None is lost, and none is told twice.
         """
         if unit.gpu_set is None or unit.pod is None:
-            return
+            return []
         vmi = unit.gpu_set.vmi
-        claims = (item.before for item in unit.items if item.before is not None)
-        said = {self._told[vmi.uid]} if vmi.uid in self._told else set(map(told_reason, claims))
-        if why.reason not in said:
-            event = TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now)
-            self._add(self.waiting, f"event/{vmi.uid}", [[event]])
+        last = self._told.get(vmi.uid)
+        if why.reason in (said if last is None else (last.reason,)):
+            return []
+        occasion = " ".join((unit.pod.uid, *(f"{each}={said[each]}" for each in sorted(said))))
+        return [
+            TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now, occasion)
+        ]
 
     def _made(self, unit: Unit, item: Item) -> list[Action]:
         """What has to be written before a claim's status: the claim itself, or our finalizer."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from binder.actions import Plan
+from binder.actions import Plan, TellVmi
 from binder.agenda import Agenda, Task
 from binder.classes import report_classes
 from binder.decide import HINDRANCES, Decisions, Hindrance
@@ -19,7 +19,6 @@ from binder.trial import Trial
 from binder.units import PHASES, units
 from binder.upkeep import look_after
 from shared.core.cluster import ClusterState
-from shared.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +30,13 @@ class View:
         agenda: what is to be done in that state.
         backed_off: keys of works that failed lately: those are left alone, and stand in nobody's
             way.
-        told: by uid of a VMI, the last reason of which an event told.
+        told: by uid of a VMI, the last event about it in this term.
     """
 
     state: ClusterState
     agenda: Agenda
     backed_off: Collection[str] = frozenset()
-    told: Mapping[str, Reason] = field(default_factory=dict)
+    told: Mapping[str, TellVmi] = field(default_factory=dict)
 
 
 def plan(

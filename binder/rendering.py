@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, assert_never
@@ -41,8 +40,6 @@ GROUP_VERSIONS: Final = {
 }
 COMPONENT: Final = "gpu-binder"
 """Who tells events."""
-
-_NAME_MAX: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def target(action: Action) -> tuple[Kind, Ref]:
         case StartPod() | DeletePod():
             return Kind.POD, action.pod
         case TellVmi():
-            return Kind.EVENT, Ref(action.namespace, _event_name(action))
+            return Kind.EVENT, Ref(action.namespace, action.event_name)
         case ReportClass():
             return Kind.CLASS, action.gpu_class
         case ReportSystem():
@@ -259,7 +256,7 @@ def _event(action: TellVmi) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"namespace": action.namespace, "name": _event_name(action)},
+        "metadata": {"namespace": action.namespace, "name": action.event_name},
         "involvedObject": {
             "apiVersion": v.KUBEVIRT_GROUP_VERSION,
             "kind": v.KIND_VMI,
@@ -276,10 +273,3 @@ def _event(action: TellVmi) -> Json:
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
     }
-
-
-def _event_name(action: TellVmi) -> str:
-    """The same for the same event, so that one whose answer was lost is not told twice."""
-    told = "\0".join((action.uid, action.reason, action.message, action.at))
-    mark = hashlib.sha256(told.encode()).hexdigest()[:16]
-    return f"{action.name[: _NAME_MAX - len(mark) - 1]}.{mark}"

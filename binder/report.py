@@ -7,6 +7,7 @@ Since when a condition holds is taken over from what was written, for as long as
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -176,16 +177,18 @@ def release(claim: Claim, ref: Ref, standing: Standing, now: str) -> ReleaseClai
     )
 
 
-def told_reason(claim: Claim) -> Reason | None:
-    """Why a VM waits, as a claim of it says; None where it says nothing about that."""
-    told = claim.written or _NOTHING_WRITTEN
-    if told.waiting is not None:
-        return _reason(told.waiting.reason)
-    for each in told.conditions:
-        if each.type == ConditionType.ATTACHED and each.status == Truth.FALSE:
-            reason = _reason(each.reason)
-            return None if reason is Reason.NOT_IN_USE else reason
-    return None
+def said_of(vmi: Vmi, claims: Iterable[Claim]) -> dict[str, str]:
+    """Why a VM waits, as its claims say, with since when; empty where they say nothing of that."""
+    said = {}
+    for claim in claims:
+        told = claim.written or _NOTHING_WRITTEN
+        if told.waiting is not None and is_attached(claim, vmi):
+            said[told.waiting.reason] = told.waiting.since
+        for each in told.conditions:
+            if each.type == ConditionType.ATTACHED and each.status == Truth.FALSE:
+                said[each.reason] = each.since
+    said.pop(Reason.NOT_IN_USE, None)
+    return said
 
 
 def waiting(state: ClusterState) -> Counter[str]:
@@ -205,7 +208,3 @@ def _waiting(claim: Claim, standing: Standing, now: str) -> Waiting | None:
 
 def _since(before: WrittenCondition | None, status: Truth, now: str) -> str:
     return before.since or now if before is not None and before.status == status else now
-
-
-def _reason(value: str) -> Reason | None:
-    return Reason(value) if value in {str(each) for each in Reason} else None

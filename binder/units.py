@@ -75,6 +75,11 @@ class Unit:
         return self.gpu_set.gated[0]
 
     @property
+    def claims(self) -> list[Claim]:
+        """Those of its claims that are there, as they are."""
+        return [item.before for item in self.items if item.before is not None]
+
+    @property
     def new_units(self) -> dict[str, int]:
         """Units by class that this unit would hold beyond what it holds, or has lost."""
         found: dict[str, int] = {}

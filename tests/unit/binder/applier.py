@@ -55,7 +55,7 @@ class Applier:
         self.agenda.note(change, touched)
 
     def do(self, plan: Plan, cut: Callable[[Action], bool] | None = None) -> None:
-        """Do all works; one ends at its first action that `cut` says fails."""
+        """Do all works; one ends at its first action that `cut` says fails, but for an event."""
         for work in plan.works:
             self.work(work, cut)
 
@@ -63,9 +63,10 @@ class Applier:
         """Do one work."""
         for step in work.steps:
             for action in step:
-                if cut is not None and cut(action):
+                if cut is None or not cut(action):
+                    self.one(action)
+                elif not isinstance(action, TellVmi):
                     return
-                self.one(action)
 
     def one(self, action: Action) -> None:
         """Do one action."""

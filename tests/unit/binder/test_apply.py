@@ -50,7 +50,13 @@ def perform(
 
     async def scene(writer: Writer) -> tuple[list[Result], float]:
         clock = asyncio.get_running_loop().time
-        hand = Hand(writer, 5, wrote=lambda kind, raw: learnt.append((kind, raw)), clock=clock)
+        hand = Hand(
+            writer,
+            5,
+            wrote=lambda kind, raw: learnt.append((kind, raw)),
+            told=lambda event: learnt.append((Kind.EVENT, {"name": event.event_name})),
+            clock=clock,
+        )
         began = clock()
         return await hand.perform(works), clock() - began
 
@@ -134,16 +140,18 @@ def test_what_is_gone_needs_no_deleting_and_no_releasing() -> None:
 def test_nothing_waits_for_an_event(error: ApiError) -> None:
     server = Server()
     server.answer("POST", "/events", error)
-    (result,), _, seconds = perform(server, Work("set/a", ((EVENT,), (book("a"),))))
+    (result,), learnt, seconds = perform(server, Work("set/a", ((EVENT,), (book("a"),))))
     assert result.done
+    assert learnt[0] == (Kind.EVENT, {"name": EVENT.event_name}), "it is not sent again"
     assert seconds < 0.1
 
 
 def test_nothing_is_sent_and_nothing_counts_as_done_once_we_do_not_lead() -> None:
     server = Server()
-    results, _, _ = perform(
+    results, learnt, _ = perform(
         server, Work("set/a", ((EVENT,),)), Work("set/b", ((book("b"),),)), may_write=False
     )
+    assert learnt == []
     assert [result.outcome for result in results] == [Withheld(), Withheld()]
     assert server.asked == []
 

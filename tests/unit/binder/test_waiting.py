@@ -1,8 +1,9 @@
 """Why a VM or an order waits, who says it, and how often (rules 3.5, 7.7 and 7.9)."""
 
 from dataclasses import replace
+from datetime import timedelta
 
-from binder.actions import TellVmi
+from binder.actions import ReportClaim, TellVmi
 from shared.core.model import Disclosure, Namespace, Quota
 from tests.unit.binder.world import (
     World,
@@ -98,6 +99,72 @@ def test_a_binder_that_remembers_no_event_reads_from_the_claims_what_was_told() 
     world.settle()
     world.told.clear()
     assert world.step() == []
+
+
+def test_who_dies_before_the_claims_say_it_leaves_another_to_make_the_same_event() -> None:
+    """Rule 7.9: a name that is taken is an event that was told. None is lost either."""
+    world = World()
+    world.put(node("n1", a100=1), order("o1", 1, "n1"), *vm("train", {"a100": 2}, {"o1": 1}))
+    world.applier.do(world.plan(), lambda each: isinstance(each, ReportClaim))
+    [told] = [each for each in world.applier.events if each.name == "train"]
+    world.now += timedelta(hours=1)
+    world.settle()
+    assert [each.event_name for each in world.applier.events] == [told.event_name] * 2
+
+
+def test_an_event_comes_before_the_claims_say_it() -> None:
+    """Else who dies in between leaves a change of reason of which nobody told."""
+    world = World()
+    world.put(*vm("train", {"a100": 2}))
+    [work] = [each for each in world.plan().works if each.key == "set/vmi-train"]
+    before, after = ({type(each) for each in step} for step in work.steps)
+    assert (TellVmi in before, after) == (True, {ReportClaim})
+
+
+def test_nothing_is_told_again_when_the_claim_that_said_it_is_made_anew() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 4}))
+    world.settle()
+    world.put(quota(3))
+    world.settle()
+    world.gone(world.claim(template("train")))
+    world.settle()
+    assert world.waits_for(template("train")) == "BudgetExceeded"
+    assert world.events == [("train", "NoCapacity"), ("train", "BudgetExceeded")]
+
+
+def test_what_an_order_says_of_another_vm_is_not_told_to_this_one_again() -> None:
+    world = World()
+    world.put(order("shared", 1), order("other", 1), *vm("first", claims={"other": 1}, age=90))
+    world.put(*vm("train", claims={"shared": 1, "other": 1}))
+    world.settle()
+    world.put(*vm("elder", claims={"shared": 1, "missing": 1}, age=95))
+    world.settle()
+    world.gone(world.pod("pod-elder"), world.state.holders.vmis["vmi-elder"])
+    world.settle()
+    assert [reason for name, reason in world.events if name == "train"] == ["ClaimInUse"]
+
+
+def test_a_reason_that_comes_back_is_another_event() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 4}))
+    world.settle()
+    for units in (3, 9):
+        world.put(quota(units))
+        world.settle()
+    reasons = [str(each.reason) for each in world.applier.events]
+    assert reasons == ["NoCapacity", "BudgetExceeded", "NoCapacity"]
+    assert len({each.event_name for each in world.applier.events}) == 3
+
+
+def test_a_vm_is_told_what_an_order_said_before_the_vm_was_there() -> None:
+    world = World()
+    world.put(node("n1", a100=1), order("o1", 2))
+    world.settle()
+    assert world.waits_for("o1") == "NoCapacity"
+    world.put(*vm("train", claims={"o1": 2}))
+    world.settle()
+    assert world.events == [("train", "NoCapacity")]
 
 
 def test_when_the_reason_began_is_kept_while_the_numbers_change() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from binder.actions import Action, BookClaim, Plan, StartPod
+from binder.actions import Action, BookClaim, Plan, StartPod, TellVmi
 from binder.agenda import Agenda, Task
 from binder.decide import HINDRANCES, Hindrance
 from binder.plan import View, plan
@@ -29,7 +29,6 @@ from shared.core.placing import ClaimWritten, ClassWritten, PodPlacing, VmiPlaci
 from shared.core.placing import Condition as Written
 from shared.core.scheduling import Toleration
 from shared.core.sites import Sites
-from shared.reasons import Reason
 from shared.vocabulary import FINALIZER_CLAIM, GATE
 from tests.unit.binder.applier import Applier, actions
 
@@ -51,7 +50,7 @@ class World:
         self.state = state
         self.now = START
         self.backed_off: frozenset[str] = frozenset()
-        self.told: dict[str, Reason] = {}
+        self.told: dict[str, TellVmi] = {}
         self.phases: Sequence[Task] = tuple(Task)
         self.hindrances: Sequence[Hindrance] = HINDRANCES
         self.put(Namespace(TENANT))
@@ -77,7 +76,7 @@ class World:
         """One pass, and all its writes; returns them. A second goes by."""
         found = self.plan()
         self.applier.do(found)
-        self.told.update({each.uid: each.reason for each in self.applier.events})
+        self.told.update({each.uid: each for each in self.applier.events})
         self.now += timedelta(seconds=1)
         return list(actions(found))
 
