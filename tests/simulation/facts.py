@@ -151,6 +151,13 @@ def is_lost(claim: Raw) -> bool:
     return not node_of(claim) and bound.get("reason") == "NodeLost"
 
 
+def said_by(claim: Raw) -> str:
+    """The reason for which a claim, or the VM that names it, waits; empty where it says none."""
+    waiting = (status_of(claim).get("waiting") or {}).get("reason", "")
+    attached = condition(claim, "Attached")
+    return str(waiting or (attached["reason"] if attached.get("status") == "False" else ""))
+
+
 def is_template(claim: Raw) -> bool:
     """Whether it was made for a VMI's class entry."""
     return (claim["metadata"].get("labels") or {}).get(TEMPLATE) == "true"

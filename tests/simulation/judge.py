@@ -76,11 +76,12 @@ def no_unit_is_booked_twice(seen: Seen, change: Change) -> Iterator[str]:
 def a_launcher_starts_where_its_claims_are(seen: Seen, change: Change) -> Iterator[str]:
     """Our gate goes only with a pin to the node where every claim of the set is booked."""
     pod = _ungated(change)
-    if pod is None or _is_off(seen):
+    if pod is None or seen.is_off:
         return
     node = facts.pinned_to(pod)
     if not node:
-        yield f"{facts.shown(pod)} was let through its gate without a pin"
+        if _is_stale(seen, seen.off_until):
+            yield f"{facts.shown(pod)} was let through its gate without a pin"
         return
     vmi = seen.vmi_of(pod)
     if vmi is None or uid_of(vmi) not in seen.vmis:
@@ -94,7 +95,7 @@ def a_set_is_whole_when_it_starts(seen: Seen, change: Change) -> Iterator[str]:
     """No claim of a set is elsewhere when its launcher is pinned (rule 7.4)."""
     pod = _ungated(change)
     vmi = seen.vmi_of(pod) if pod is not None else None
-    if pod is None or vmi is None or _is_off(seen):
+    if pod is None or vmi is None or seen.is_off:
         return
     nodes = {facts.node_of(claim) for claim in seen.claims_of(vmi)} - {""}
     if len(nodes) > 1:
@@ -175,7 +176,7 @@ def budgets_hold(seen: Seen, change: Change) -> Iterator[str]:
 
 def nothing_is_placed_while_off(seen: Seen, change: Change) -> Iterator[str]:
     """With the feature off nothing is booked (rule 7.15)."""
-    if _is_off(seen) and _is_stale(seen, seen.changed_at.get("configmaps")):
+    if seen.is_off and _is_stale(seen, seen.changed_at.get("configmaps")):
         node = _newly_booked(change)
         if node and not _runs_there(seen, change.after, node):
             yield f"{facts.shown(change.after)} was booked"
@@ -244,15 +245,36 @@ def units_are_kept_while_a_pod_holds_them(seen: Seen, change: Change) -> Iterato
 
 
 def a_reason_is_told_once(seen: Seen, change: Change) -> Iterator[str]:
-    """One event for each change of reason (rule 7.9)."""
+    """One event for each change of reason, whatever the figures in it (rule 7.9)."""
+    if change.kind.resource == CLAIMS and change.what != ADDED:
+        _forget_what_changed(seen, change)
     if change.kind.resource != "events" or change.what != ADDED or not _is_ours(change):
         return
     event = change.after
-    told = (str(event.get("reason")), str(event.get("message")))
+    reason = str(event.get("reason"))
     about = str(event["involvedObject"].get("uid", ""))
-    if seen.warned.get(about) == told:
-        yield f"{told[0]} again about {event['involvedObject'].get('name')}: {told[1]}"
-    seen.warned[about] = told
+    if seen.warned.get(about) == reason:
+        told = f"{reason} again about {event['involvedObject'].get('name')}"
+        yield f"{told}: {event.get('message')}"
+    seen.warned[about] = reason
+
+
+def _forget_what_changed(seen: Seen, change: Change) -> None:
+    """A claim says by now why else its VM waits, or that it waits no longer, or goes.
+
+    Who begins after that cannot know what it said. One that several VMs name says it of one.
+    """
+    claim = change.after
+    users = {facts.attached_to(claim)} | facts.owners_of(claim)
+    said = "" if change.what == DELETED or is_going(claim) else facts.said_by(claim)
+    for uid, told in [*seen.warned.items()]:
+        vmi = seen.vmis.get(uid)
+        if vmi is None:
+            del seen.warned[uid]
+            continue
+        named = {(namespace_of(vmi), each.claim) for each in facts.record_of(vmi)}
+        if said != told and (change.key in named or users & {uid, facts.machine_of(vmi)}):
+            del seen.warned[uid]
 
 
 INVARIANTS: Final[tuple[Invariant, ...]] = (
@@ -304,10 +326,6 @@ def _is_ours(change: Change) -> bool:
 def _is_stale(seen: Seen, at: float | None) -> bool:
     """Whether something happened so long ago that the binder has to know."""
     return at is None or seen.now - at > VIEW_SECONDS
-
-
-def _is_off(seen: Seen) -> bool:
-    return seen.setting.get("enabled") == "false" or seen.setting.get("placement") == "scheduler"
 
 
 def _is_booking(change: Change) -> bool:

@@ -49,7 +49,7 @@ def _idle(seen: Seen) -> Iterator[str]:
             if gpu_class is not None:
                 wanted[gpu_class["spec"]["resourceName"]] += entry.count
         own = seen.claims_of(vmi)
-        if not _is_within_budget(seen, vmi, own):
+        if not _is_within_budget(seen, vmi, own, _earlier(seen, pod)):
             continue
         for node in seen.all(NODES):
             if _fits(seen, vmi, node, wanted, own):
@@ -130,9 +130,22 @@ def _named_by_others(seen: Seen, vmi: Raw, claim: str) -> bool:
     )
 
 
-def _is_within_budget(seen: Seen, vmi: Raw, own: list[Raw]) -> bool:
-    more = [claim for claim in own if not facts.node_of(claim) and not facts.is_lost(claim)]
-    for claim in more:
+def _earlier(seen: Seen, pod: Raw) -> list[Raw]:
+    """Claims of the sets at the gate that are older: they count, bound or not (rule 7.7)."""
+    vmis = [
+        seen.vmis.get(facts.mark_of(each)) for each in _at_the_gate(seen) if _age(each) < _age(pod)
+    ]
+    return [claim for vmi in vmis if vmi is not None for claim in seen.claims_of(vmi)]
+
+
+def _age(pod: Raw) -> tuple[str, str, str]:
+    return (pod["metadata"].get("creationTimestamp", ""), namespace_of(pod), name_of(pod))
+
+
+def _is_within_budget(seen: Seen, vmi: Raw, own: list[Raw], earlier: list[Raw]) -> bool:
+    asked = [claim for claim in own if not facts.node_of(claim) and not facts.is_lost(claim)]
+    more = [*asked, *earlier]
+    for claim in asked:
         gpu_class = seen.get(v.RESOURCE_CLASSES, "", claim["spec"]["className"])
         if gpu_class is None:
             return False

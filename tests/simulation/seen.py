@@ -43,8 +43,9 @@ class Seen:
         offered: by node, what it offered since when.
         writer_of: by term, who books in it.
         refusals: by namespace and name of a VMI, and node.
-        warned: by uid of what it is about, the last warning of the binder.
+        warned: by uid of a VMI, the reason of the last event, until a claim says otherwise.
         changed_at: by resource, when somebody but the binder last changed an object of it.
+        off_until: when the feature was last switched on again.
     """
 
     now: float = 0.0
@@ -55,12 +56,14 @@ class Seen:
     offered: dict[str, list[tuple[float, dict[str, int]]]] = field(default_factory=dict)
     writer_of: dict[int, str] = field(default_factory=dict)
     refusals: dict[tuple[str, str, str], Refused] = field(default_factory=dict)
-    warned: dict[str, tuple[str, str]] = field(default_factory=dict)
+    warned: dict[str, str] = field(default_factory=dict)
     changed_at: dict[str, float] = field(default_factory=dict)
+    off_until: float = float("-inf")
 
     def apply(self, change: Change) -> None:
         """Take in one change."""
         self.now = change.at
+        was_off = self.is_off
         resource, table = change.kind.resource, self.objects[change.kind.resource]
         if change.what == DELETED:
             table.pop(change.key, None)
@@ -68,6 +71,8 @@ class Seen:
             table[change.key] = change.after
         if account(change.who) != BINDER:
             self.changed_at[resource] = change.at
+        if was_off and not self.is_off:
+            self.off_until = change.at
         if resource == NODES:
             self._node(change)
         elif resource == PODS:
@@ -98,6 +103,13 @@ class Seen:
         """The hoster's settings."""
         found = self.get("configmaps", v.NAMESPACE, v.SETTINGS_NAME)
         return (found or {}).get("data") or {}
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is to be placed by the binder (rule 7.15)."""
+        return (
+            self.setting.get("enabled") == "false" or self.setting.get("placement") == "scheduler"
+        )
 
     def vmi_of(self, pod: Raw) -> Raw | None:
         """The VMI whose launcher a pod was admitted as, also one that has just gone."""

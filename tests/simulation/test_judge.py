@@ -54,6 +54,13 @@ def ungates_without_pin(c: Cluster) -> None:
     c.put({**c.pod, "spec": {**c.pod["spec"], "schedulingGates": []}}, A)
 
 
+def ungates_without_pin_long_after_it_was_off(c: Cluster) -> None:
+    for enabled in ("false", "true"):
+        c.put(things.settings(enabled=enabled))
+    c.wait()
+    ungates_without_pin(c)
+
+
 def pins_one_of_two_terms(c: Cluster) -> None:
     c.book(c.claim)
     pod = things.pinned(c.pod, "n1", "n1")
@@ -182,7 +189,7 @@ def unbinds_under_a_pod(c: Cluster) -> None:
 
 def repeats_itself(c: Cluster) -> None:
     for number in range(2):
-        c.put(things.event(c.vmi, "NoCapacity", "none free", f"e{number}"), A)
+        c.put(things.event(c.vmi, "NoCapacity", f"{number} free", f"e{number}"), A)
 
 
 BROKEN: dict[Callable[[Cluster], None], str] = {
@@ -192,6 +199,7 @@ BROKEN: dict[Callable[[Cluster], None], str] = {
     pins_without_booking: "a_launcher_starts_where_its_claims_are",
     pins_before_the_booking: "a_launcher_starts_where_its_claims_are",
     ungates_without_pin: "a_launcher_starts_where_its_claims_are",
+    ungates_without_pin_long_after_it_was_off: "a_launcher_starts_where_its_claims_are",
     pins_one_of_two_terms: "a_launcher_starts_where_its_claims_are",
     pins_elsewhere: "a_launcher_starts_where_its_claims_are",
     splits_a_set: "a_set_is_whole_when_it_starts",
@@ -238,12 +246,33 @@ def starts(c: Cluster) -> None:
     c.start()
 
 
+def tells_again_after_the_claim_that_said_it_went(c: Cluster) -> None:
+    c.put(things.event(c.vmi, "NoCapacity", "none free", "e1"), A)
+    said = c.put({**c.claim, "status": {"waiting": {"reason": "NoCapacity"}}}, A)
+    c.drop(said)
+    c.put(things.event(c.vmi, "NoCapacity", "none free", "e2"), B)
+
+
+def tells_of_each_change_of_reason(c: Cluster) -> None:
+    """The event of the second change is lost."""
+    for number, reason in enumerate(("NoCapacity", "BudgetExceeded", "NoCapacity")):
+        if reason == "NoCapacity":
+            c.put(things.event(c.vmi, reason, "none free", f"e{number}"), A)
+        c.put({**c.claim, "status": {"waiting": {"reason": reason}}}, A)
+
+
 def keeps_a_foreign_gate(c: Cluster) -> None:
     gates = (v.GATE, "x.io/other")
     spec = {**c.pod["spec"], "schedulingGates": [{"name": gate} for gate in gates]}
     c.pod = c.put({**c.pod, "spec": spec})
     c.book(c.claim)
     c.put(things.pinned(c.pod, "n1", gates=("x.io/other",)), A)
+
+
+def could_not_know_that_it_is_on_again(c: Cluster) -> None:
+    for enabled in ("false", "true"):
+        c.put(things.settings(enabled=enabled))
+    ungates_without_pin(c)
 
 
 def could_not_know_of_a_stranger(c: Cluster) -> None:
@@ -308,7 +337,10 @@ def starts_anew_beside_its_last_claim(c: Cluster) -> None:
 
 FINE: tuple[Callable[[Cluster], None], ...] = (
     starts,
+    tells_again_after_the_claim_that_said_it_went,
+    tells_of_each_change_of_reason,
     keeps_a_foreign_gate,
+    could_not_know_that_it_is_on_again,
     could_not_know_of_a_stranger,
     books_where_a_launcher_runs,
     lets_go_after_the_pod,

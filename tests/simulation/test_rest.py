@@ -44,6 +44,21 @@ def waits_for_its_budget(c: Cluster) -> None:
     c.put(things.quota("tenant-a", a100=1))
 
 
+def another_waits(c: Cluster, pod: str, units: int) -> None:
+    """Another VM at its gate; of pods without a time that is older whose name comes first."""
+    vmi = c.vmi_of("other", units)
+    c.put(things.launcher(vmi, pod, a100=units), KUBEVIRT)
+    claim = c.put(things.template_claim(vmi, "of-other", "a100", units), A)
+    told = {"type": "Bound", "status": "False", "reason": "BudgetExceeded"}
+    c.put({**claim, "status": {"conditions": [told]}}, A)
+
+
+def waits_for_a_budget_that_an_older_one_waits_for(c: Cluster) -> None:
+    waits(c, "BudgetExceeded")
+    c.put(things.quota("tenant-a", a100=3))
+    another_waits(c, "elder", 4)
+
+
 def waits_for_a_claim_that_is_gone(c: Cluster) -> None:
     order = c.order("order", 1)
     recorded = things.record([], [order])
@@ -81,6 +96,7 @@ def waits_with_an_order_that_stays_booked(c: Cluster) -> None:
         starts,
         waits_for_room,
         waits_for_its_budget,
+        waits_for_a_budget_that_an_older_one_waits_for,
         waits_for_a_claim_that_is_gone,
         waits_for_a_claim_that_another_names,
         waits_with_an_order_that_stays_booked,
@@ -99,6 +115,12 @@ def tears_a_set(c: Cluster) -> None:
 
 def leaves_room_unused(c: Cluster) -> None:
     waits(c)
+
+
+def waits_behind_a_younger_one(c: Cluster) -> None:
+    waits(c, "BudgetExceeded")
+    c.put(things.quota("tenant-a", a100=3))
+    another_waits(c, "younger", 4)
 
 
 def waits_in_silence(c: Cluster) -> None:
@@ -136,6 +158,7 @@ def keeps_an_attachment(c: Cluster) -> None:
 WRONG: dict[Callable[[Cluster], None], str] = {
     tears_a_set: "the set of tenant-a/vm is in parts: n1, n2",
     leaves_room_unused: "tenant-a/launcher waits, and fits on n1",
+    waits_behind_a_younger_one: "tenant-a/launcher waits, and fits on n1",
     waits_in_silence: "tenant-a/template waits and does not say so",
     has_not_looked: "tenant-a/template waits and does not say why",
     makes_no_claims: "tenant-a/launcher waits and has no claims",
