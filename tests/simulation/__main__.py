@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from tests.simulation.binders import DEFAULT, binder_named
+from tests.simulation.binders import DEFAULT, binder_named, invariants_of
 from tests.simulation.network import FAULTS, Doom, Fate
 from tests.simulation.scenarios import CHAOS, SCENARIOS, STORIES
 from tests.simulation.simulation import Binder, Scenario, simulate
@@ -42,7 +42,9 @@ def main(arguments: Sequence[str]) -> int:
     steps = 0
     for seed in itertools.count(chosen.seed):
         for scenario in scenarios:
-            report = simulate(scenario, seed, binder, doom=doom, fates=fates)
+            report = simulate(
+                scenario, seed, binder, doom=doom, fates=fates, invariants=invariants_of(binder)
+            )
             _say(f"{report.told()}\n  history {report.digest}")
             steps += report.steps
             if report.broken:
@@ -55,10 +57,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def _at_every_write(story: Scenario, seed: int, binder: Binder) -> int:
     """Run a story once for each of its writes and each thing that can happen to it."""
-    whole = simulate(story, seed, binder)
+    judged = invariants_of(binder)
+    whole = simulate(story, seed, binder, invariants=judged)
     for fate in FAULTS:
         for write in range(1, whole.writes + 1):
-            report = simulate(story, seed, binder, fates={write: fate})
+            report = simulate(story, seed, binder, fates={write: fate}, invariants=judged)
             if report.broken:
                 _say(report.told())
                 return 1

@@ -15,6 +15,7 @@ from tests.simulation.people import CLAIM, CONFIG_MAP, VM, People, World
 from tests.simulation.policies import ADMIN
 from tests.simulation.simulation import Scenario, Script
 from tests.simulation.stage import key_of
+from tests.simulation.store import Change
 
 _BUSY: Final = World(nodes=6, machines=10, pause=(0.3, 3.0))
 _CHANCE: Final = 0.05
@@ -141,8 +142,15 @@ def _a_node_refuses(people: People) -> None:
 def _node_fails(people: People) -> None:
     """Just when the pin is under way; the node comes back later."""
     _machine(people, 1, "vm", classes=[{"className": "a100", "count": 2}])
-    for at, status in ((3, "False"), (40, "True")):
-        people.stage.plan(at, at, functools.partial(_ready, people, status))
+    people.stage.plan("back", 60, functools.partial(_ready, people, "True"))
+    failed = list[Change]()
+
+    def fail(change: Change) -> None:
+        if facts.node_of(change.after) and not failed:
+            failed.append(change)
+            people.stage.plan("fail", 0.3, functools.partial(_ready, people, "False"))
+
+    people.stage.on((CLAIM,), fail)
 
 
 def _ready(people: People, status: str) -> None:
