@@ -48,10 +48,11 @@ coverage: venv ## which lines of the pure code no unit or property test runs
 	@$(BIN)/coverage run -m pytest -q tests/unit tests/property
 	@$(BIN)/coverage report
 
-soak: venv ## ten thousand small worlds, then an hour of a full-size one; ARGS="--minutes 5 --seed 7"
+soak: venv ## ten thousand small worlds, an hour of a full-size one, two minutes of VMs; ARGS="--minutes 5"
 	@$(BIN)/pytest -q tests/property/test_oracle.py --hypothesis-profile=soak \
 		--hypothesis-show-statistics --timeout=0
 	@$(BIN)/python -m tests.bench soak $(ARGS)
+	@$(BIN)/python -m tests.binder
 	@$(MAKE) --no-print-directory simulate
 
 simulate: venv ## binders in virtual time, a million steps; STEPS=10000 for fewer

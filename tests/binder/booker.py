@@ -1,12 +1,17 @@
 """The binder's process with a simple mind: it books every claim that has no node, or none.
 
 Everything but the decision is the real thing: election, terms, passes, writes. Started as
-`python -m tests.binder.booker books` or `… idles`, with the binder's flags after that.
+`python -m tests.binder.booker books` or `… idles`, with the binder's flags after that. With
+`… sleeps` the mind is the real one too, and the process stops between its check and its first
+booking, until somebody continues it.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 
 from typing_extensions import override
@@ -15,11 +20,14 @@ from binder import __main__ as binder
 from binder.actions import BookClaim, Plan, Ref, Work
 from shared.fields import Json, mapping, text
 from shared.kube.collections import Collection
+from shared.kube.connect import Connection
 from shared.kube.paths import collection
 from shared.vocabulary import GROUP_VERSION, RESOURCE_CLAIMS
 
 NODE = "booked-node"
 RESOURCE = "example.com/booked"
+SLEEPY = "sleepy-"
+"""How the names of claims begin that put a sleeper to sleep."""
 
 
 class Booker(binder.Process):
@@ -67,7 +75,42 @@ class Booker(binder.Process):
         return Plan(tuple(works))
 
 
+class Sleeper(Connection):
+    """Stops this process when it is about to send a first booking, all checks behind it."""
+
+    is_rested = False
+
+    @override
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        """As `Connection.request`."""
+        status = mapping(mapping(body).get("status"))
+        if not self.is_rested and f"/{SLEEPY}" in path and status.get("nodeName"):
+            self.is_rested = True
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return await super().request(
+            method,
+            path,
+            params=params,
+            body=body,
+            headers=headers,
+            timeout_seconds=timeout_seconds,
+        )
+
+
 if __name__ == "__main__":
-    Booker.books = sys.argv.pop(1) == "books"
-    binder.Process = Booker  # type: ignore[misc]  # the one thing that is not the real one
+    mind = sys.argv.pop(1)
+    if mind == "sleeps":
+        vars(binder)["Connection"] = Sleeper
+    else:
+        Booker.books = mind == "books"
+        binder.Process = Booker  # type: ignore[misc]  # the one thing that is not the real one
     binder.main()

@@ -12,6 +12,9 @@ from tests.cluster.build import Binaries
 from tests.cluster.components import Options
 from tests.cluster.install import MANIFESTS, Catalog
 from tests.cluster.plane import ControlPlane, control_plane
+from tests.kubevirt import kinds
+from tests.kubevirt.standin import kubevirt
+from tests.kubevirt.timing import Timing
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +34,19 @@ async def start(audited: ControlPlane, unique: Callable[[str], str]) -> AsyncIte
     """Starts replicas on that plane."""
     async with replicas(audited, unique) as start:
         yield start
+
+
+@pytest.fixture(scope="session")
+async def whole(binaries: Binaries, run: Path) -> AsyncIterator[ControlPlane]:
+    """Another plane, with everything installed, and KubeVirt's stand-in in a hurry."""
+    async with control_plane(run / "machines", binaries, Options(audit=True)) as plane:
+        catalog = Catalog(plane)
+        try:
+            await kinds.install(plane.cluster)
+            await catalog.install()
+            await catalog.enforce()
+            await catalog.apply_policies()
+            async with kubevirt(plane.cluster, timing=Timing(speed=20)):
+                yield plane
+        finally:
+            await catalog.stop()

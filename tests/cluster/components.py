@@ -140,6 +140,7 @@ def kube_apiserver(
         f"--audit-policy-file={at.audit_policy}",
         f"--audit-log-path={at.audit_log}",
         "--audit-log-mode=blocking",
+        "--audit-log-maxsize=4096",  # one file, however long it gets
     ]
     return [
         binaries.controlplane,

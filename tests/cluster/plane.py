@@ -8,7 +8,7 @@ import datetime
 import json
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,8 +139,14 @@ class ControlPlane:
 
     def audit_events(self) -> list[Object]:
         """What the API server did so far, in order; the plane was started with `audit`."""
+        return list(self.each_audit_event())
+
+    def each_audit_event(self) -> Iterator[Object]:
+        """The same, one after the other: they may be too many to hold."""
         with self.at.audit_log.open("rb") as lines:
-            return [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield orjson.loads(line)
 
 
 def system_clock() -> datetime.datetime:

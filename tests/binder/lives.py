@@ -1,0 +1,160 @@
+"""A tenant, a class and nodes of one test, on a control plane with everything but a binder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from shared import vocabulary as v
+from tests.binder.bookings import Ledger
+from tests.binder.judged import claim_names, node_of
+from tests.catalog.objects import CLAIM, CLASS, gpu_class
+from tests.cluster.api import Api, Object
+from tests.cluster.plane import ControlPlane
+from tests.cluster.waiting import wait_until
+from tests.kubevirt import nodes
+from tests.kubevirt import words as w
+from tests.kubevirt.objects import phase_of, status_of, uid_of
+
+
+@dataclass(slots=True)
+class Life:
+    """What one test has: a class, as many nodes as it adds, and a namespace."""
+
+    plane: ControlPlane
+    namespace: str
+    class_name: str
+    unique: Callable[[str], str]
+    room: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @classmethod
+    async def begin(cls, plane: ControlPlane, unique: Callable[[str], str], **spec: object) -> Life:
+        """Make the class and the namespace; `spec` is the class's."""
+        life = cls(plane, unique("tenant-life"), unique("life"), unique)
+        await plane.cluster.create_namespace(life.namespace)
+        await plane.cluster.admin.create(gpu_class(life.class_name, life.resource, **spec))
+        return life
+
+    @property
+    def api(self) -> Api:
+        """As the administrator."""
+        return self.plane.cluster.admin
+
+    @property
+    def resource(self) -> str:
+        """The class's device."""
+        return f"example.com/{self.class_name}"
+
+    async def node(self, units: int) -> str:
+        """A node that only this test's VMs get to."""
+        name = self.unique("life-node")
+        await self.api.create(nodes.node(name, {self.resource: units}))
+        self.room[name, self.resource] = units
+        return name
+
+    async def machine(
+        self, name: str, count: int = 0, claims: Iterable[str] = (), **spec: object
+    ) -> None:
+        """A VM with units of the class, or with claims."""
+        annotations = {}
+        if count:
+            entries = [{"className": self.class_name, "count": count}]
+            annotations[v.ANNOTATION_CLASSES] = json.dumps(entries)
+        if claims:
+            annotations[v.ANNOTATION_CLAIMS] = json.dumps(list(claims))
+        template = {
+            "metadata": {"annotations": annotations},
+            "spec": {"domain": {"devices": {}}, **spec},
+        }
+        metadata = {"name": name, "namespace": self.namespace}
+        await self.api.create(
+            {
+                "apiVersion": w.API_VERSION,
+                "kind": v.KIND_VM,
+                "metadata": metadata,
+                "spec": {"runStrategy": "Always", "template": template},
+            }
+        )
+
+    async def vmi(self, name: str) -> Object:
+        """An instance as it is."""
+        return await self.api.get(w.VMI, name, self.namespace)
+
+    async def until_running(self, name: str) -> str:
+        """Wait until a VM runs; returns its node."""
+
+        async def runs() -> str | None:
+            vmi = await self.api.find(w.VMI, name, self.namespace)
+            if vmi is None or phase_of(vmi) != "Running":
+                return None
+            return str(status_of(vmi)["nodeName"])
+
+        return await wait_until(runs, f"{name} runs")
+
+    async def claim_of(self, name: str) -> Object | None:
+        """The claim of a VM's one class entry."""
+        vmi = await self.api.find(w.VMI, name, self.namespace)
+        if vmi is None:
+            return None
+        return await self.api.find(CLAIM, claim_names(vmi)[0], self.namespace)
+
+    async def until_waiting(self, name: str) -> str:
+        """Wait until a VM's claim says why it waits; returns the reason."""
+
+        async def says() -> str | None:
+            claim = await self.claim_of(name) or {}
+            return (status_of(claim).get("waiting") or {}).get("reason")
+
+        return await wait_until(says, f"{name} says why it waits")
+
+    async def until_booked(self, name: str, node: str) -> Object:
+        """Wait until a VM's claim is booked on a node; returns it."""
+
+        async def booked() -> Object | None:
+            claim = await self.claim_of(name)
+            return claim if claim is not None and node_of(claim) == node else None
+
+        return await wait_until(booked, f"the claim of {name} is on {node}")
+
+    async def until_stock(self, **figures: int) -> None:
+        """Wait until the class's status has these figures."""
+
+        async def said() -> bool:
+            found = await self.api.get(CLASS, self.class_name)
+            capacity: Mapping[str, int] = status_of(found).get("capacity", {})
+            return all(capacity.get(name) == units for name, units in figures.items())
+
+        await wait_until(said, f"{self.class_name} has {figures}")
+
+    def ledger(self) -> Ledger:
+        """What was booked of this class so far, by the audit log."""
+        ledger = Ledger(self.room)
+        ledger.follow(
+            event
+            for event in self.plane.each_audit_event()
+            if event.get("objectRef", {}).get("namespace") == self.namespace
+        )
+        return ledger
+
+    def nodes_booked(self, uid: str) -> list[str]:
+        """Where the claims of an instance were after each write of them, without repeats."""
+        found: list[str] = []
+        for event in self.plane.each_audit_event():
+            claim = event.get("responseObject") or {}
+            if event["verb"] != "patch" or claim.get("kind") != v.KIND_CLAIM:
+                continue
+            owners = {owner["uid"] for owner in claim["metadata"].get("ownerReferences", ())}
+            if uid in owners and found[-1:] != [node_of(claim)]:
+                found.append(node_of(claim))
+        return found
+
+    def pods_made(self, uid: str) -> list[Object]:
+        """The pods that KubeVirt made for an instance, as they were made."""
+        return [
+            pod
+            for event in self.plane.each_audit_event()
+            if event["verb"] == "create"
+            and (pod := event.get("responseObject") or {}).get("kind") == "Pod"
+            and uid in {uid_of({"metadata": o}) for o in pod["metadata"].get("ownerReferences", ())}
+        ]

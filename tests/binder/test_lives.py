@@ -1,0 +1,218 @@
+"""What else happens to VMs: disks that bind late, pods that pose as launchers, migrations.
+
+KubeVirt's part is played as it was observed; the scheduler and the volume binder are the real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from shared.kube.podspec import pinned_to
+from tests.binder.judged import node_of
+from tests.binder.lives import Life
+from tests.binder.replica import Replica, epoch, replicas
+from tests.cluster.api import Object
+from tests.cluster.plane import ControlPlane
+from tests.cluster.waiting import wait_until
+from tests.kubevirt import words as w
+from tests.kubevirt.objects import annotations_of, name_of, phase_of, status_of, uid_of
+
+
+@pytest.fixture
+async def life(whole: ControlPlane, unique: Callable[[str], str]) -> Life:
+    """A class with two nodes of two units each."""
+    life = await Life.begin(whole, unique)
+    for _ in range(2):
+        await life.node(2)
+    return life
+
+
+@pytest.fixture
+async def leader(whole: ControlPlane, unique: Callable[[str], str]) -> AsyncIterator[Replica]:
+    """A binder that leads."""
+    before = await epoch(whole)
+    async with replicas(whole, unique) as start:
+        leader = await start()
+        await leader.until_in_office(before)
+        yield leader
+
+
+async def late_binding(life: Life) -> None:
+    """A storage class that binds late, with a volume on each node, and a disk to import."""
+    name = life.unique("local")
+    await life.api.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    )
+    for node, _ in life.room:
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+        await life.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": f"{name}-{node}"},
+                "spec": {
+                    "capacity": {"storage": "10Gi"},
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": name,
+                    "local": {"path": "/data"},
+                    "nodeAffinity": affinity,
+                },
+            }
+        )
+    await life.api.create(
+        {
+            "apiVersion": "cdi.kubevirt.io/v1beta1",
+            "kind": "DataVolume",
+            "metadata": {"name": "boot", "namespace": life.namespace},
+            "spec": {"storage": {"storageClassName": name}},
+        }
+    )
+
+
+async def test_a_booking_outlives_the_temporary_pod_and_the_launcher_follows_it(
+    life: Life, leader: Replica
+) -> None:
+    """Rule 7.12; KubeVirt observed 38 and 39. Meanwhile others want the units, and get none."""
+    del leader
+    await late_binding(life)
+    await life.machine("train", 2, volumes=[{"name": "root", "dataVolume": {"name": "boot"}}])
+
+    async def imports() -> bool:
+        found = await life.api.get(w.DATA_VOLUME, "boot", life.namespace)
+        return phase_of(found) in {"ImportInProgress", "Succeeded"}
+
+    await wait_until(imports, "the temporary pod did its part")
+    await life.machine("next", 2)
+    other = await life.until_running("next")
+    await life.machine("last", 2)
+    assert await life.until_waiting("last") == "NoCapacity"
+    node = await life.until_running("train")
+    assert {node, other} == {name for name, _ in life.room}
+
+    uid = uid_of(await life.vmi("train"))
+    temporary, launcher = life.pods_made(uid)
+    assert annotations_of(temporary)["kubevirt.io/ephemeral-provisioning"] == "true"
+    assert "kubevirt.io/ephemeral-provisioning" not in annotations_of(launcher)
+    assert life.nodes_booked(uid) == [node], "it was booked once, and never let go"
+    ledger = life.ledger()
+    assert ledger.starts[uid] == 2
+    assert ledger.wrong == []
+    pod = await life.api.get(w.POD, name_of(await current(life, launcher)), life.namespace)
+    assert pinned_to(pod["spec"]) == node
+
+
+async def current(life: Life, pod: Object) -> Object:
+    """The pod as it is now; the audit log has no generated name."""
+    (found,) = [p for p in await life.api.list(w.POD, life.namespace) if uid_of(p) == uid_of(pod)]
+    return found
+
+
+async def test_a_strangers_pod_among_the_active_ones_moves_no_booking(
+    life: Life, leader: Replica
+) -> None:
+    """Rule 7.13; KubeVirt observed 17. It holds what it holds, outside of claims."""
+    del leader
+    await life.machine("train", 1)
+    node = await life.until_running("train")
+    (other,) = {name for name, _ in life.room} - {node}
+    await life.machine("large", 2)  # it gets the other node, but for the stranger
+    assert await life.until_running("large") == other
+    await life.machine("waiting", 2)
+    assert await life.until_waiting("waiting") == "NoCapacity"
+    for name in ("train", "waiting"):
+        await pose(life, name, on=node if name == "waiting" else other)
+        await until_listed(life, name)
+    await life.until_stock(bound=3, outside=1)
+    # A pass that has seen all of it: it books what comes free next.
+    await life.api.delete(w.VM, "large", life.namespace)
+    assert await life.until_running("waiting") == other
+    claim = await life.claim_of("train")
+    assert claim is not None
+    assert node_of(claim) == node
+    assert life.nodes_booked(uid_of(await life.vmi("train"))) == [node]
+    assert life.nodes_booked(uid_of(await life.vmi("waiting"))) == ["", other]
+    assert life.ledger().wrong == []
+
+
+async def pose(life: Life, name: str, on: str) -> None:
+    """A pod that says it is a VM's, and runs somewhere; the one for `waiting` holds a unit."""
+    vmi = await life.vmi(name)
+    owner = {
+        "apiVersion": w.API_VERSION,
+        "kind": "VirtualMachineInstance",
+        "name": name,
+        "uid": uid_of(vmi),
+        "controller": True,
+    }
+    held = {life.resource: "1"} if name == "waiting" else {}
+    await life.api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{name}-stranger",
+                "namespace": life.namespace,
+                "labels": {w.LABEL_APP: w.LAUNCHER, w.LABEL_CREATED_BY: uid_of(vmi)},
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "nodeName": on,
+                "containers": [
+                    {
+                        "name": "compute",
+                        "image": "registry.example/none",
+                        "resources": {"requests": held, "limits": held},
+                    }
+                ],
+            },
+        }
+    )
+
+
+async def until_listed(life: Life, name: str) -> None:
+    """Wait until KubeVirt lists two pods of a VM."""
+
+    async def listed() -> bool:
+        return len(status_of(await life.vmi(name)).get("activePods", {})) == 2
+
+    await wait_until(listed, f"the stranger is listed by {name}")
+
+
+async def test_the_booking_of_a_vm_that_migrated_follows_it_and_its_old_units_are_free(
+    life: Life, leader: Replica
+) -> None:
+    """Rule 7.17; KubeVirt observed 43."""
+    del leader
+    await life.machine("train", 2)
+    node = await life.until_running("train")
+    (other,) = {name for name, _ in life.room} - {node}
+    before = await life.until_booked("train", node)
+    await life.api.create(
+        {
+            "apiVersion": w.API_VERSION,
+            "kind": "VirtualMachineInstanceMigration",
+            "metadata": {"name": "move", "namespace": life.namespace},
+            "spec": {"vmiName": "train"},
+        }
+    )
+    claim = await life.until_booked("train", other)
+    assert uid_of(claim) == uid_of(before)
+    assert {each["reason"] for each in status_of(claim)["conditions"]} == {
+        "Placed",
+        "InUse",
+        "Undisturbed",
+    }
+    await life.until_stock(bound=2, outside=0, free=2)
+    await life.machine("next", 2)
+    assert await life.until_running("next") == node, "what it left is free"
+    assert life.nodes_booked(uid_of(await life.vmi("train"))) == [node, other]
+    assert life.ledger().wrong == []
