@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from tests.demo.story import TENANTS, Tenant, differences, figures
-from tests.demo.tries import ADMITTED, AT_START, REFUSED_AT_START, Try
+from tests.demo.tries import ADMITTED, AT_START, PLACED, REFUSED_AT_START, WAITS, Try
 
 REPOSITORY = Path(__file__).parents[2]
 OBJECTS = Path("manifests/examples/demo")
@@ -153,7 +153,7 @@ def set_up(kubectl: Kubectl, within_seconds: float) -> None:
         _apply(kubectl, step)
     kubectl.say("# all VMs and pods run")
     for place in RUNNING:
-        _until_it_runs(kubectl, place, within_seconds)
+        until_it_runs(kubectl, place, within_seconds)
     kubectl.run("wait", _RUNNING, "-f", str(OBJECTS / "pods.yaml"), "--timeout=120s")
 
 
@@ -165,7 +165,7 @@ def _give_back(kubectl: Kubectl, namespace: str) -> None:
 
     Claims for class entries go with their VMs.
     """
-    for file in (ADMITTED, REFUSED_AT_START):
+    for file in (ADMITTED, REFUSED_AT_START, PLACED, WAITS):
         name = file.removesuffix(".yaml")
         where = ("-n", namespace, "--ignore-not-found", "--cascade=foreground")
         kubectl.run("delete", "vm", name, *where, told=False)
@@ -200,7 +200,7 @@ def _until_orderable(kubectl: Kubectl, within_seconds: float) -> None:
             if _orderable(kubectl, order) < order["spec"]["count"]
         ]
 
-    _until(missing, "there are no units for an order", within_seconds)
+    until(missing, "there are no units for an order", within_seconds)
 
 
 def _orderable(kubectl: Kubectl, order: Mapping[str, Any]) -> int:
@@ -210,7 +210,7 @@ def _orderable(kubectl: Kubectl, order: Mapping[str, Any]) -> int:
     return int(done.stdout or 0)
 
 
-def _until_it_runs(kubectl: Kubectl, place: tuple[str, str], within_seconds: float) -> None:
+def until_it_runs(kubectl: Kubectl, place: tuple[str, str], within_seconds: float) -> None:
     """Wait until KubeVirt says that a VM runs."""
     namespace, name = place
     phase = ("get", "vmi", name, "-n", namespace, "-o", "jsonpath={.status.phase}")
@@ -219,7 +219,7 @@ def _until_it_runs(kubectl: Kubectl, place: tuple[str, str], within_seconds: flo
         done = kubectl.attempt(*phase, told=False)
         return [] if done.stdout == "Running" else [f"{name} is {done.stdout or 'not there'}"]
 
-    _until(problems, "a VM does not run", within_seconds)
+    until(problems, "a VM does not run", within_seconds)
 
 
 def _filled_in(kubectl: Kubectl, file: Path) -> Path:
@@ -289,10 +289,10 @@ def hold_to_story(kubectl: Kubectl, tenant: Tenant, within_seconds: float) -> No
         }
         return differences(tenant, options)
 
-    _until(problems, f"{tenant.namespace} does not see what it must", within_seconds)
+    until(problems, f"{tenant.namespace} does not see what it must", within_seconds)
 
 
-def _until(problems: Callable[[], list[str]], what: str, within_seconds: float) -> None:
+def until(problems: Callable[[], list[str]], what: str, within_seconds: float) -> None:
     """Wait until there are no problems.
 
     Raises:
@@ -321,7 +321,7 @@ def attempts(kubectl: Kubectl, tried: Try) -> None:
         if tenant.namespace == tried.by:
             kubeconfig, who = view_of(kubectl, tenant)
     file = TRIES / tried.file
-    kubectl.say(_comment(file))
+    kubectl.say(comment(file))
     done = kubectl.attempt("create", "-f", str(file), *who, kubeconfig=kubeconfig)
     kubectl.say(done.stderr.strip())
     told = (f"Error from server ({tried.reason}): ", f"denied the request: {tried.message}\n")
@@ -339,10 +339,10 @@ def start(kubectl: Kubectl, within_seconds: float) -> None:
         DemoFailed: when the one does not run, or the other is not told why it does not.
     """
     for file in (ADMITTED, REFUSED_AT_START):
-        kubectl.say(_comment(TRIES / file))
+        kubectl.say(comment(TRIES / file))
         kubectl.run("apply", "-f", str(TRIES / file), kubeconfig=kubectl.tenant)
     name, typo = ADMITTED.removesuffix(".yaml"), REFUSED_AT_START.removesuffix(".yaml")
-    _until_it_runs(kubectl, ("tenant-acme", name), within_seconds)
+    until_it_runs(kubectl, ("tenant-acme", name), within_seconds)
     failure = 'jsonpath={.status.conditions[?(@.type=="Failure")].message}'
     why = ("get", "vm", typo, "-o", failure)
     message = ""
@@ -352,12 +352,12 @@ def start(kubectl: Kubectl, within_seconds: float) -> None:
         message = kubectl.run(*why, kubeconfig=kubectl.tenant, told=False)
         return [] if message == AT_START else [f"{typo}: {message!r}, not {AT_START!r}"]
 
-    _until(problems, "a VM without a class is not told so", within_seconds)
+    until(problems, "a VM without a class is not told so", within_seconds)
     kubectl.say(kubectl.run("get", "vm,vmi", kubeconfig=kubectl.tenant))
     kubectl.say(kubectl.run("get", "gpuclaims", kubeconfig=kubectl.tenant))
     kubectl.say(f"$ kubectl {shlex.join(why)}\n{message}")
 
 
-def _comment(file: Path) -> str:
+def comment(file: Path) -> str:
     """The first line of a file, which says what it is about."""
     return "\n" + (REPOSITORY / file).read_text().partition("\n")[0]

@@ -126,3 +126,18 @@ AT_START = (
     " metadata.annotations[gpu.cozystack.io/classes][0].className: there is no class a10-6"
 )
 """What its condition Failure says then."""
+
+PLACED = "dream.yaml"
+"""A VM of Globex's that takes the last place for three L40S."""
+
+PLACED_ON = "gpu-node-06"
+"""Of nodes 05 to 07 it alone has three left: 4 - 1; the others have 4 - 3 and 4 - 2."""
+
+WAITS = "later.yaml"
+"""Another one like it, which starts when the first one goes."""
+
+WAITS_FOR = "SetDoesNotFitOneNode", "asked 3: at most 2 can be had together, 3 free"
+"""The reason and the text of its event: 1 and 2 are left on two nodes."""
+
+HELD = "train"
+"""Acme's order of two A100, which the VM of that name uses."""

@@ -54,6 +54,9 @@ async def test_the_demo_shows_each_tenant_its_figures_again_and_again(shown: Pat
     assert "a100-80gb   Passthrough   80Gi     15     8         4/10        4 " in first.stdout
     assert 'cannot list resource "gpuclassoptions"' in first.stdout
 
+    assert "asked 3: at most 2 can be had together, 3 free" in first.stdout
+    assert "condition met" in first.stdout
+
     # Somebody follows the advice at the demo's end, then runs it again.
     await kubectl(shown, "uncordon", "gpu-node-04")
     label = "gpu.cozystack.io/vgpu=entitled"

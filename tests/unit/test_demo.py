@@ -23,7 +23,7 @@ from tests.demo.stage import (
     fill_in,
 )
 from tests.demo.story import STOCKS, TENANTS, Tenant, differences, figures
-from tests.demo.tries import ADMITTED, REFUSED, REFUSED_AT_START
+from tests.demo.tries import ADMITTED, PLACED, REFUSED, REFUSED_AT_START, WAITS
 from tests.worlds.reading import value
 
 Manifest = dict[str, Any]
@@ -165,7 +165,7 @@ def test_a_placeholder_for_what_is_not_there_is_an_error_that_names_it() -> None
 def test_every_file_of_the_demo_is_used() -> None:
     used = {file.name for file in FILES if file.parent == OBJECTS}
     assert {path.name for path in (REPOSITORY / OBJECTS).glob("*.yaml")} == used
-    tried = {tried.file for tried in REFUSED} | {ADMITTED, REFUSED_AT_START}
+    tried = {tried.file for tried in REFUSED} | {ADMITTED, REFUSED_AT_START, PLACED, WAITS}
     assert {path.name for path in (REPOSITORY / TRIES).iterdir()} == tried
 
 
