@@ -72,30 +72,6 @@ async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
     assert "Traceback" not in leader.log.read_text()
 
 
-async def test_an_unchanged_cluster_costs_ten_passes_no_write_but_the_lease(
-    audited: ControlPlane, start: Start
-) -> None:
-    """Rule 7.2. Passes begin when something is told that decides nothing: a namespace's label."""
-    leader = await start()
-    await leader.until_in_office(await epoch(audited))
-    await system(audited)
-    name = "quiet"
-    await audited.cluster.create_namespace(name)
-    before, passes = leader.writes(), (await leader.figures())["gpu_binder_passes_total"]
-    for number in range(10):
-        label = {"metadata": {"labels": {vocabulary.LABEL_ENTITLEMENT: f"no-{number}"}}}
-        await audited.cluster.admin.patch("v1/Namespace", name, label)
-        at = passes + number + 1
-
-        async def passed(at: float = at) -> bool:
-            return (await leader.figures())["gpu_binder_passes_total"] >= at
-
-        await wait_until(passed, "a pass")
-    assert leader.writes() == before
-    assert any("leases" in write for write in leader.writes(leases=True))
-    assert not [each for each in leader.requests() if each["objectRef"]["resource"] == "events"]
-
-
 async def test_a_gpusystem_that_somebody_deletes_begins_a_new_term_above_every_claim(
     audited: ControlPlane, start: Start, unique: Callable[[str], str]
 ) -> None:
