@@ -268,7 +268,7 @@ def _pass(cluster: Cluster, cut: frozenset[int]) -> None:
 
     planned = cluster.plan()
     cluster.applier.do(planned, fails)
-    cluster.told.update({each.uid: each.reason for each in cluster.applier.events})
+    cluster.told.update({each.uid: each for each in cluster.applier.events})
     after = cluster.overbooked()
     assert all(after[key] <= before[key] for key in after), "1: a unit is booked twice"
     for pod in cluster.state.holders.pods.values():
