@@ -90,7 +90,13 @@ class Hooks:
         async with aiohttp.ClientSession(connector=connector) as session:
             url = str(self.served.url) + words.WEBHOOK_CLASSES
             try:
-                async with session.post(url, data=io.BytesIO(body), server_hostname=HOST) as answer:
+                sent = session.post(
+                    url,
+                    data=io.BytesIO(body),
+                    headers={"Content-Type": "application/json"},
+                    server_hostname=HOST,
+                )
+                async with sent as answer:
                     return answer.status
             except aiohttp.ClientError:
                 return -1
@@ -169,7 +175,8 @@ async def test_large_reviews_wait_for_each_other_and_for_nobody_else(tmp_path: P
 @pytest.mark.parametrize("length", ["Content-Length: 5000000", "Transfer-Encoding: chunked"])
 async def test_a_review_that_does_not_arrive_is_not_waited_for(tmp_path: Path, length: str) -> None:
     async with hooks(tmp_path) as served:
-        head = f"POST {words.WEBHOOK_CLASSES} HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n"
+        kind = "Content-Type: application/json"
+        head = f"POST {words.WEBHOOK_CLASSES} HTTP/1.1\r\nHost: x\r\n{kind}\r\n{length}\r\n\r\n"
         async with served.served.connection() as (reader, writer):
             writer.write(head.encode())
             answer = await reader.readuntil(b'"code":504}')

@@ -309,7 +309,8 @@ def _what_fits_is_placed(cluster: Cluster) -> None:
         if not waiting or len(claims) < len(vmi.record) or vmi.final:
             continue
         told = {c.written.waiting.reason for c in claims if c.written and c.written.waiting}
-        told |= {str(cluster.told.get(vmi.uid))}
+        if vmi.uid in cluster.told:
+            told.add(cluster.told[vmi.uid].reason)
         if told & {"BudgetExceeded", "ClaimInUse", "ClaimNotFound"}:
             continue
         asked = Counter[str]()
