@@ -95,8 +95,8 @@ def a_set_is_whole_when_it_starts(seen: Seen, change: Change) -> Iterator[str]:
     """No claim of a set is elsewhere when its launcher is pinned (rule 7.4)."""
     pod = _ungated(change)
     vmi = seen.vmi_of(pod) if pod is not None else None
-    if pod is None or vmi is None or seen.is_off:
-        return
+    if pod is None or vmi is None or not facts.pinned_to(pod):
+        return  # one that is let go unpinned, as while all is off, starts with no set
     nodes = {facts.node_of(claim) for claim in seen.claims_of(vmi)} - {""}
     if len(nodes) > 1:
         yield f"{facts.shown(pod)}: its set is on {', '.join(sorted(nodes))}"

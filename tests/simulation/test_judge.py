@@ -275,6 +275,12 @@ def could_not_know_that_it_is_on_again(c: Cluster) -> None:
     ungates_without_pin(c)
 
 
+def lets_go_of_a_set_in_parts_while_it_is_off(c: Cluster) -> None:
+    attached = {"kind": v.KIND_VMI, "name": "vm", "uid": c.vmi["metadata"]["uid"]}
+    c.put(things.booked(c.order("order", 1), "n2", attachedTo=attached), A)
+    could_not_know_that_it_is_on_again(c)
+
+
 def could_not_know_of_a_stranger(c: Cluster) -> None:
     books_stranger = things.launcher(c.vmi, "stranger", a100=1)
     del books_stranger["metadata"]["annotations"]
@@ -341,6 +347,7 @@ FINE: tuple[Callable[[Cluster], None], ...] = (
     tells_of_each_change_of_reason,
     keeps_a_foreign_gate,
     could_not_know_that_it_is_on_again,
+    lets_go_of_a_set_in_parts_while_it_is_off,
     could_not_know_of_a_stranger,
     books_where_a_launcher_runs,
     lets_go_after_the_pod,
