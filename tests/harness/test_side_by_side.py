@@ -63,8 +63,10 @@ async def test_a_component_can_be_stopped_and_started_where_it_was(
         await plane.cluster.admin.create(gpu_node("node", gpus=1))
 
         async def ready() -> bool:
+            # Ready is kwok's to say; the taint goes once kube-controller-manager has seen it.
             node = await plane.cluster.admin.get("v1/Node", "node")
-            return condition(node, "Ready").get("status") == "True"
+            is_ready = condition(node, "Ready").get("status") == "True"
+            return is_ready and not node["spec"].get("taints")
 
         await wait_until(ready, "kwok took the node")
         await plane.components["kube-scheduler"].stop()
