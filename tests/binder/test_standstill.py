@@ -62,7 +62,9 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
             and ref.get("subresource") == "status"
             and ref["namespace"] == life.namespace
         ]
-        assert sent == [(first, code)], "one was behind its check, the others were not sent"
+        assert [term for term, _ in sent] == [first], "the others were not sent"
+        # One was behind its check. Where half of it had been sent, it was given up meanwhile.
+        assert sent[0][1] in {code, 504}
         assert await as_it_should()
         assert "Traceback" not in sleeper.log.read_text()
 
