@@ -12,8 +12,9 @@ from shared.core.model import Change, Gone, Object, Put
 from shared.fields import Json
 from shared.kube.collections import Collection
 from shared.kube.garbage import settle
+from shared.kube.kept import Sink
 from shared.kube.pace import BRISK, Pace
-from shared.kube.reflector import Reading, Reflector, Report, Sink, Standing
+from shared.kube.reflector import Reading, Reflector, Report, Standing
 
 T = TypeVar("T")
 

@@ -30,36 +30,21 @@ from shared.errors import (
     Unavailable,
     from_status,
 )
-from shared.fields import Json, elements, mapping, mappings, name, text, whole
-from shared.kube.ahead import Ahead
+from shared.fields import Json, elements, mapping, mappings, text, whole
 from shared.kube.collections import Collection
 from shared.kube.connect import Stalled
-from shared.kube.decode import Undecodable
 from shared.kube.garbage import paused
+from shared.kube.kept import Kept, Sink, version_of
 from shared.kube.pace import BRISK, Pace, backoff
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 _BREATH: Final = 20
 _SHORT_WATCH_SECONDS: Final = 1.0
-_PROBLEMS_MAX: Final = 1000
 _GAP_SECONDS_MAX: Final = 300.0
 _REFUSALS_MIN: Final = 3
-
-
-class Sink(Protocol[T_contra]):
-    """Who gets the values. Called on the loop, in order; must not block and must not raise."""
-
-    def put(self, value: T_contra) -> None:
-        """An object was added or changed to this; never twice in a row the same."""
-        ...
-
-    def gone(self, value: T_contra) -> None:
-        """An object was deleted; this is its last known state."""
-        ...
 
 
 class Reading(Protocol):
@@ -140,12 +125,11 @@ class Reflector(Generic[T]):
     ) -> None:
         self._collection = collection
         self._connection = connection
-        self._sink = sink
         self._clock = clock
         self._chance = chance
         self._pace = pace
         self._on_standing = on_standing
-        self._values: dict[Key, T] = {}
+        self._kept = Kept(collection, sink)
         self._version = ""
         self._standing = Standing.STARTING
         self._fresh_at = float("-inf")
@@ -157,9 +141,7 @@ class Reflector(Generic[T]):
         self._is_paged = True
         self._lists = 0
         self._watches = 0
-        self._problems: dict[Key, str] = {}
         self._trouble = ""
-        self._ahead = Ahead()
         self._asked: list[asyncio.Event] = []
         self._nudge = asyncio.Event()
         self._watching: asyncio.Timeout | None = None
@@ -189,10 +171,10 @@ class Reflector(Generic[T]):
             self.name,
             self._standing,
             self.age(now),
-            len(self._values),
+            len(self._kept),
             self._lists,
             self._watches,
-            dict(self._problems),
+            self._kept.problems(),
             self._trouble,
         )
 
@@ -201,9 +183,7 @@ class Reflector(Generic[T]):
 
         Until the watch has come that far, what it tells of the object is older and is passed over.
         """
-        version = text(mapping(raw.get("metadata")).get("resourceVersion"))
-        if self._ahead.wrote(_identity(raw)[0], version, self._version):
-            self._put(raw)
+        self._kept.wrote(raw, self._version)
 
     async def reread(self) -> None:
         """List anew, and return once the sink has what a list that began after this call says."""
@@ -244,7 +224,7 @@ class Reflector(Generic[T]):
         server can be compared (KEP-5504). After a long gap they say nothing: list anew.
         """
         page = self._page(await self._body({**self._collection.params, "limit": "1"}))
-        now = text(mapping(page.get("metadata")).get("resourceVersion"))
+        now = version_of(page)
         is_comparable = now.isdecimal() and self._version.isdecimal()
         gap = self._clock() - self._fresh_at
         if gap > _GAP_SECONDS_MAX or not is_comparable or int(now) < int(self._version):
@@ -268,7 +248,7 @@ class Reflector(Generic[T]):
 
     async def _list_whole(self, began: float) -> None:
         self._lists += 1
-        self._ahead.forget()
+        self._kept.begin_list()
         seen: set[Key] = set()
         params = dict(self._collection.params)
         if self._is_paged:
@@ -283,31 +263,20 @@ class Reflector(Generic[T]):
                 items.reverse()
                 while items:  # each is let go once it is read
                     for raw in mappings([items.pop()]):
-                        seen.add(self._listed(raw))
+                        seen.add(self._kept.listed(raw))
                     if len(items) % _BREATH == 0:
                         await asyncio.sleep(0)
             metadata = mapping(page.get("metadata"))
             if not text(metadata.get("continue")):
                 break
             params["continue"] = text(metadata.get("continue"))
-        version = text(metadata.get("resourceVersion"))
-        for key in [key for key in self._values if key not in seen]:
-            if not self._ahead.hides(key, version):
-                self._sink.gone(self._values.pop(key))
-        for key in [key for key in self._problems if key not in seen]:
-            del self._problems[key]
+        version = version_of(page)
+        self._kept.end_list(seen, version)
         self._version = version
-        self._ahead.reached(version)
         self._fresh_at = began
         if not self._lacks_watch:
             self._refusals = 0
             self._stand(Standing.SYNCED)
-
-    def _listed(self, raw: Json) -> Key:
-        """Deliver an object of a list, unless we wrote it since the list began."""
-        key, _ = _identity(raw)
-        version = text(mapping(raw.get("metadata")).get("resourceVersion"))
-        return key if self._ahead.hides(key, version) else self._put(raw)
 
     async def _body(self, params: Mapping[str, str]) -> bytes:
         try:
@@ -401,14 +370,11 @@ class Reflector(Generic[T]):
         except orjson.JSONDecodeError as error:
             raise Unavailable(f"{self._collection.path}: an event that is not JSON") from error
         raw = mapping(event.get("object"))
-        version = text(mapping(raw.get("metadata")).get("resourceVersion"))
         match event.get("type"):
-            case "ADDED" | "MODIFIED" | "DELETED" if self._ahead.hides(_identity(raw)[0], version):
-                pass
             case "ADDED" | "MODIFIED":
-                self._put(raw)
+                self._kept.changed(raw)
             case "DELETED":
-                self._delete(raw)
+                self._kept.deleted(raw)
             case "BOOKMARK":
                 pass
             case "ERROR":
@@ -416,66 +382,15 @@ class Reflector(Generic[T]):
                 raise from_status(code if code >= 400 else 500, raw)
             case other:
                 raise Unavailable(f"{self._collection.path}: an event of the type {other!r:.40}")
+        version = version_of(raw)
         self._version = version or self._version
-        self._ahead.reached(version)
+        self._kept.reached(version)
         self._fresh_at = self._clock()
-
-    def _put(self, raw: Json) -> Key:
-        """Deliver an object unless nothing that we read of it changed.
-
-        One that cannot be decoded leaves the last good state of the same object in place.
-        """
-        key, uid = _identity(raw)
-        before = self._values.get(key)
-        if before is not None and uid and _uid(before) not in {"", uid}:
-            # Made anew under its name: what was known of the old one must not pass to it.
-            self._sink.gone(self._values.pop(key))
-            before = None
-        value = self._decoded(key, raw)
-        if value is not None and value != before:
-            self._values.pop(key, None)  # else the key of the first state would stay
-            key = _own(value, key)
-            self._values[key] = value
-            self._sink.put(value)
-        return key
-
-    def _delete(self, raw: Json) -> None:
-        """Deliver an object's end, with the state that it ended in."""
-        key, _ = _identity(raw)
-        before = self._values.pop(key, None)
-        if before is not None:
-            last = self._decoded(key, raw)
-            self._sink.gone(before if last is None else last)
-        self._problems.pop(key, None)
-
-    def _decoded(self, key: Key, raw: Json) -> T | None:
-        notes: list[str] = []
-        value: T | None = None
-        try:
-            value = self._collection.decode(raw, notes.append)
-        except Undecodable as error:
-            notes.append(str(error))
-        told = "; ".join(notes)
-        if told != self._problems.get(key, ""):
-            self._problems.pop(key, None)
-            if told and len(self._problems) < _PROBLEMS_MAX:
-                self._problems[key] = told
-                logger.warning(
-                    "object not wholly readable",
-                    collection=self.name,
-                    namespace=key[0],
-                    name=key[1],
-                    problems=told,
-                    skipped=value is None,
-                )
-        return value
 
     def _forget(self) -> None:
         """The kind is not served: nothing of it exists."""
         self._version = ""
-        while self._values:
-            self._sink.gone(self._values.popitem()[1])
-        self._problems.clear()
+        self._kept.clear()
         self._failures = 0
         self._lacks_watch = False
         self._fresh_at = self._clock()
@@ -539,23 +454,6 @@ _HINTS: Final[Mapping[type[ApiError], str]] = {
 }
 
 
-def _identity(raw: Json) -> tuple[Key, str]:
-    metadata = mapping(raw.get("metadata"))
-    key = (name(metadata.get("namespace")), text(metadata.get("name")))
-    return key, text(metadata.get("uid"))
-
-
 def _set(events: Iterable[asyncio.Event]) -> None:
     for event in events:
         event.set()
-
-
-def _own(value: object, key: Key) -> Key:
-    """The key that the value itself has, where it keeps one: there are very many."""
-    own: object = getattr(value, "key", None)
-    return own if own == key and isinstance(own, tuple) else key
-
-
-def _uid(value: object) -> str:
-    """The uid that a value carries; many have none, and are known by their name."""
-    return text(getattr(value, "uid", ""))
