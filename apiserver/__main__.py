@@ -34,7 +34,7 @@ from apiserver.flow import Lifecycle, Stage, WatchLimit
 from apiserver.listener import bind, listening
 from apiserver.metrics import PREFIX, Metrics
 from apiserver.options import Options
-from apiserver.readings import OLD, refusals, unread
+from apiserver.readings import OLD, lagging, refusals, unread
 from apiserver.reviews import KubernetesReviews
 from apiserver.serving import CertificateError, Tls
 from apiserver.trust import TrustSource
@@ -287,7 +287,7 @@ class Process:
         before: list[str] = []
         while True:
             await asyncio.sleep(_FRESHNESS_SECONDS)
-            stale = sorted(n for n, age in self._informer.ages().items() if age > STALE_SECONDS)
+            stale = lagging(self._informer.reports(), STALE_SECONDS)
             if stale == before:
                 continue
             log.warning(

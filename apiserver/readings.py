@@ -37,6 +37,18 @@ def unread(reports: Iterable[Report]) -> str:
     return f"the cluster is not read yet: {'; '.join(told)}"
 
 
+def lagging(reports: Iterable[Report], stale_seconds: float) -> list[str]:
+    """The collections that figures may be behind of: not proven fresh for so long, or refused.
+
+    What may not be read any more can be out of date from that moment on.
+    """
+    return sorted(
+        report.name
+        for report in reports
+        if report.age > stale_seconds or report.standing is Standing.UNREADABLE
+    )
+
+
 def refusals(reports: Iterable[Report]) -> dict[str, str]:
     """Which verb we lack on each collection that we may not read, by its name."""
     return {

@@ -42,6 +42,7 @@ def figures(option: Object) -> dict[str, Any]:
         "limitedBy": status["limitedBy"],
         "selectable": selectable["status"],
         "reason": selectable["reason"],
+        "fresh": condition(option, ConditionType.FRESH)["status"],
     }
 
 

@@ -193,9 +193,12 @@ async def test_a_right_that_is_missing_makes_figures_unknown_until_it_is_granted
                 orderableUnits=None,
                 state="Unknown",
                 remaining=None,
+                fresh="False",
             )
         finally:
             role = await cluster.admin.get(f"{rbac}/ClusterRole", "gpu-apiserver")
             rules = [*without, {**kept, "resources": [*kept["resources"], "resourcequotas"]}]
             await cluster.admin.replace({**role, "rules": rules})
-        await tenant.sees(GPUS.name, orderableUnits=8, state="Unlimited", reason="Available")
+        await tenant.sees(
+            GPUS.name, orderableUnits=8, state="Unlimited", reason="Available", fresh="True"
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.readings import OLD, refusals, unread
+from apiserver.readings import OLD, lagging, refusals, unread
 from shared.kube.reflector import Report, Standing
 
 NEVER = float("inf")
@@ -54,3 +54,15 @@ def test_what_is_still_to_come_is_told_apart() -> None:
 def test_tenants_are_told_what_it_means_for_them_and_no_collection() -> None:
     assert OLD.startswith("figures may be old")
     assert not any(name in OLD for name in ("nodes", "pods", "gpuclaims"))
+
+
+def test_what_may_not_be_read_any_more_lags_at_once_and_what_is_slow_after_its_time() -> None:
+    seen = {
+        "nodes": (Standing.SYNCED, 60.0),
+        "pods": (Standing.UNREADABLE, 1.0),
+        "quotas": (Standing.SYNCED, 60.5),
+        "kubevirts": (Standing.ABSENT, 0.0),
+    }
+    reports = [Report(name, *each, 0, 1, 0, {}, "") for name, each in seen.items()]
+
+    assert lagging(reports, 60.0) == ["pods", "quotas"]
