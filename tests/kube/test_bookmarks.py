@@ -43,7 +43,6 @@ class Server:
             self.version += 1
             mark = {"metadata": {"resourceVersion": str(self.version)}}
             await response.write(_line("BOOKMARK", mark))
-            await asyncio.sleep(0.02)
         if len(self.asked) == 4:
             made = quota("tenant-a", "q", 1)
             self.version += 1

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+class Unsimulated(Exception):
+    """What the real one answers is not known here; the message says to what. Never a guess."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """One thing that is wrong with one field; `kind` is the last word of the wire's reason."""

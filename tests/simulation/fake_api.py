@@ -1,7 +1,7 @@
 """The API server of a simulation: what it takes, refuses, and makes of what it takes.
 
 Every rule here is held to the real kube-apiserver by `calls.yaml`. What the fake does not know it
-refuses to guess: it raises NotImplementedError.
+refuses to guess: it raises Unsimulated.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from tests.simulation import schemas
+from tests.simulation.causes import Unsimulated
 from tests.simulation.fake_api import STATUS, FakeApi
 from tests.simulation.kinds import POD, Kind, served
 from tests.simulation.refusals import Refusal, bad_request
@@ -105,14 +106,14 @@ class Http:
                     api.delete(kind, (place.namespace, each["metadata"]["name"]), who)
                 return 200, orjson.dumps(listed)
             case _:
-                raise NotImplementedError(f"{method} is not done here")
+                raise Unsimulated(f"{method} is not done here")
 
     def _deleted(self, who: str, place: Place, query: Mapping[str, str], body: bytes) -> Raw:
         options: Raw = orjson.loads(body) if body else {}
         given = options.get("preconditions") or {}
         policy = options.get("propagationPolicy") or query.get("propagationPolicy", "Background")
         if policy != "Background":
-            raise NotImplementedError(f"deletion in the {policy} is not done here")
+            raise Unsimulated(f"deletion in the {policy} is not done here")
         grace = options.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
         last, gone = self.api.delete(
             place.kind,
@@ -281,7 +282,7 @@ def _has(kind: Kind, subresource: str) -> bool:
 
 def _object(body: bytes, kind: Kind) -> Raw:
     try:
-        obj = orjson.loads(body)
+        obj: Raw = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get"
@@ -292,7 +293,7 @@ def _object(body: bytes, kind: Kind) -> Raw:
             f'{obj["kind"]} in version "{obj["apiVersion"]}" cannot be handled as a {kind.kind}:'
             f" converting (v1.{obj['kind']}) to (core.{kind.kind}): unknown conversion"
         )
-    return obj  # type: ignore[no-any-return]
+    return obj
 
 
 def _strict(obj: Raw, kind: Kind) -> None:

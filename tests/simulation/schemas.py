@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from tests.simulation.causes import Cause
+from tests.simulation.causes import Cause, Unsimulated
 
 Json = Any
 """Any JSON value."""
@@ -66,15 +66,15 @@ def examine(schema: Schema, name: str = "") -> None:
     """Make sure that all of a schema is understood here.
 
     Raises:
-        NotImplementedError: it is not; the message says what is missing.
+        Unsimulated: it is not; the message says what is missing.
     """
     unknown = schema.keys() - _KNOWN
     if unknown:
-        raise NotImplementedError(f"schema of {name}: {sorted(unknown)} is not done here")
+        raise Unsimulated(f"schema of {name}: {sorted(unknown)} is not done here")
     for rule in schema.get(_RULES, ()):
         text = " ".join(rule["rule"].split())
         if text != _IMMUTABLE and text not in _JUDGED and name not in _HOSTERS:
-            raise NotImplementedError(f"schema of {name}: the rule {text} is not known here")
+            raise Unsimulated(f"schema of {name}: the rule {text} is not known here")
     for key, inner in schema.get("properties", {}).items():
         examine(inner, key)
     for inner in (schema.get("items"), schema.get("additionalProperties")):

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from tests.simulation.causes import Unsimulated
+
 Raw = dict[str, Any]
 Selects = Callable[[Raw], bool]
 
@@ -17,7 +19,7 @@ def selects(labels: str, fields: str) -> Selects:
     """Whether an object is selected.
 
     Raises:
-        NotImplementedError: a selector of a form that is not done here.
+        Unsimulated: a selector of a form that is not done here.
     """
     tests = [_label(part.strip()) for part in _COMMA.split(labels) if part.strip()]
     tests += [_field(part) for part in fields.split(",") if part]
@@ -41,7 +43,7 @@ def _label(part: str) -> Selects:
 def _field(part: str) -> Selects:
     path, sign, value = part.partition("=")
     if not sign or path not in {"metadata.name", "metadata.namespace", "spec.nodeName"}:
-        raise NotImplementedError(f"the field selector {part} is not done here")
+        raise Unsimulated(f"the field selector {part} is not done here")
     first, second = path.split(".")
     return lambda obj: (obj.get(first) or {}).get(second, "") == value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 import time
@@ -17,15 +16,14 @@ from tests.simulation.http import Http
 from tests.simulation.refusals import Refusal
 from tests.simulation.store import Store
 
-SWEEP_SECONDS = 0.05
-
 
 @contextlib.asynccontextmanager
 async def serving(api: FakeApi, who: str) -> AsyncIterator[str]:
-    """Serve one account; yields the address. What was deleted is collected meanwhile."""
+    """Serve one account; yields the address. What was deleted is collected before each request."""
     http = Http(api)
 
     async def handle(request: web.Request) -> web.StreamResponse:
+        collect(api)
         query = dict(request.query)
         if query.get("watch"):
             return await _watched(http, request, query)
@@ -35,11 +33,6 @@ async def serving(api: FakeApi, who: str) -> AsyncIterator[str]:
         kind = "application/json" if answer[:1] == b"{" else "text/plain"
         return web.Response(status=code, body=answer, content_type=kind)
 
-    async def sweep() -> None:
-        while True:
-            collect(api)
-            await asyncio.sleep(SWEEP_SECONDS)
-
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
     runner = web.AppRunner(app, shutdown_timeout=1)
@@ -47,11 +40,8 @@ async def serving(api: FakeApi, who: str) -> AsyncIterator[str]:
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        async with asyncio.TaskGroup() as tasks:
-            sweeping = tasks.create_task(sweep())
-            host, port = runner.addresses[0][:2]
-            yield f"http://{host}:{port}"
-            sweeping.cancel()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
     finally:
         await runner.cleanup()
 
@@ -71,6 +61,6 @@ async def _watched(http: Http, request: web.Request, query: dict[str, str]) -> w
     return response
 
 
-def fresh(seed: int = 0, policies: tuple[()] = ()) -> FakeApi:
+def fresh() -> FakeApi:
     """An empty API server in real time."""
-    return FakeApi(Store(time.monotonic), system_clock, random.Random(seed), policies)
+    return FakeApi(Store(time.monotonic), system_clock, random.Random(0), ())

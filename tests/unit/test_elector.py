@@ -122,6 +122,9 @@ class Runner:
         finally:
             self.working = False
 
+    def has_stopped(self) -> bool:
+        return not self.working
+
     @property
     def leads(self) -> bool:
         return self.elector.leads()
@@ -247,11 +250,11 @@ def test_a_leader_that_is_cut_off_stops_before_the_other_begins() -> None:
             leader = stage.leader() or (await two(stage))[0]
             other = next(each for each in stage.runners.values() if each is not leader)
             leader.line.mode = mode
-            took = await stage.until(lambda leader=leader: not leader.working, 11)  # type: ignore[misc]
+            took = await stage.until(leader.has_stopped, 11)
             assert took > 5, "a short fault would have been survived"
             await asyncio.sleep(2)
             assert stage.leader() is None, "nobody leads for a while"
-            await stage.until(lambda other=other: other.leads, 20)  # type: ignore[misc]
+            await stage.until(other.elector.leads, 20)
             leader.line.mode = "well"
             await asyncio.sleep(60)
             assert other.leads

@@ -206,10 +206,14 @@ class Slow:
 
     def __init__(self) -> None:
         self.begun: list[asyncio.Event] = []
+        self.again = asyncio.Event()
+        """Set once it has begun a second time."""
 
     async def __call__(self) -> int:
         go = asyncio.Event()
         self.begun.append(go)
+        if len(self.begun) == 2:
+            self.again.set()
         number = len(self.begun)
         await go.wait()
         return number
@@ -247,8 +251,7 @@ async def test_a_read_that_hangs_holds_up_nobody_beyond_their_patience() -> None
         hanging = tasks.create_task(rounds.get("k", slow))
         await turn()
         second = tasks.create_task(rounds.get("k", slow))
-        while len(slow.begun) < 2:  # noqa: ASYNC110 - the read itself tells, by beginning
-            await asyncio.sleep(0)
+        await slow.again.wait()
         slow.begun[1].set()
         await second
         assert not hanging.done()

@@ -22,6 +22,7 @@ from binder.actions import (
 from binder.apply import Hand, Result, is_stale
 from shared.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
 from shared.fields import Json
+from shared.kube.kept import version_of
 from shared.kube.writer import Missing, Refused, Stale, Unknown, Withheld, Writer
 from shared.reasons import Reason
 from shared.vocabulary import FINALIZER_CLAIM, GATE
@@ -97,7 +98,7 @@ def test_what_was_written_is_known_before_the_pass_ends() -> None:
     """Rule 7.2."""
     server = Server()
     _, learnt, _ = perform(server, Work("set/a", ((book("a"),), (START,))))
-    assert [(kind, raw["metadata"]["resourceVersion"]) for kind, raw in learnt] == [  # type: ignore[index]
+    assert [(kind, version_of(raw)) for kind, raw in learnt] == [
         ("gpuclaims", "101"),
         ("pods", "102"),
     ]
@@ -120,7 +121,7 @@ def test_a_lost_answer_is_found_out_once_the_write_can_come_no_more() -> None:
     (result,), learnt, seconds = perform(server, Work("set/a", ((book("a"),), (START,))))
     assert isinstance(result.outcome, Unknown)
     assert not is_stale(result)
-    assert [raw["metadata"]["resourceVersion"] for _, raw in learnt] == ["55"]  # type: ignore[index]
+    assert [version_of(raw) for _, raw in learnt] == ["55"]
     assert 5.0 <= seconds <= 8.0, "the write bears a deadline of 5 s"
     assert server.story == ["PATCH a/status", "GET gpuclaims/a", "GET gpuclaims/a"]
 

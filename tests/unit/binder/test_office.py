@@ -10,7 +10,7 @@ import pytest
 
 from binder import office
 from binder.office import FollowedSystem, epoch_of, next_epoch
-from shared.errors import AlreadyExists, Conflict, Forbidden, NotFound, Unavailable
+from shared.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unavailable
 from shared.fields import Json
 from shared.kube.writer import Writer
 from tests.unit.binder.acting import Server, play
@@ -102,13 +102,13 @@ def test_an_epoch_that_was_set_back_goes_on_above_every_claim_and_what_was_seen(
     ],
 )
 def test_what_fails_is_tried_again_from_what_there_is_then(
-    method: str, end: str, error: Exception
+    method: str, end: str, error: ApiError
 ) -> None:
     server = Server()
     server.answer("GET", SYSTEM, system(4), system(6))
-    server.answer(method, end, error, system(6))  # type: ignore[arg-type]
+    server.answer(method, end, error, system(6))
     if end == "/gpuclaims":
-        server.answer(method, end, error, claims())  # type: ignore[arg-type]
+        server.answer(method, end, error, claims())
     epoch, steps, _ = begin(server)
     assert epoch >= 5
     assert [what for _, what in steps][-2:] == ["read", "begun"]

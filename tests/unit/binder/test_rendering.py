@@ -28,6 +28,7 @@ from shared.api.conditions import ConditionType
 from shared.api.gpuclaim import GPUClaimStatus
 from shared.core.model import Attachment
 from shared.core.terms import Truth
+from shared.fields import mapping, text
 from shared.reasons import Reason
 
 CLAIM = Ref("tenant-a", "c", "u1", "7")
@@ -87,7 +88,7 @@ def test_a_release_takes_the_booking_away_and_says_why() -> None:
     }
     kept = render(ReleaseClaim(CLAIM, "example.com/a10"), epoch=5)
     assert isinstance(kept, Merge)
-    assert kept.body["status"]["resourceName"] == "example.com/a10"  # type: ignore[index]
+    assert mapping(kept.body["status"])["resourceName"] == "example.com/a10"
 
 
 def test_a_report_leaves_the_booking_as_it_is_and_is_fenced_all_the_same() -> None:
@@ -205,23 +206,20 @@ def test_a_pod_without_our_gate_is_not_started() -> None:
 
 
 def test_an_event_is_named_after_its_occasion_whoever_tells_it_and_when() -> None:
-    def name(**changed: str) -> str:
-        words = {"message": "2 free", "at": AT, "uid": "u3", "occasion": "first", **changed}
-        request = render(
-            TellVmi("tenant-a", "vm", reason=Reason.NO_CAPACITY, **words),  # type: ignore[arg-type]
-            5,
-        )
+    def name(
+        message: str = "2 free", at: str = AT, uid: str = "u3", occasion: str = "first"
+    ) -> str:
+        event = TellVmi("tenant-a", "vm", uid, Reason.NO_CAPACITY, message, at, occasion=occasion)
+        request = render(event, 5)
         assert isinstance(request, Create)
-        metadata = request.body["metadata"]
-        assert isinstance(metadata, dict)
-        return str(metadata["name"])
+        return text(mapping(request.body["metadata"])["name"])
 
     assert name() == name(message="1 free") == name(at="later")
     assert len({name(), name(uid="u4"), name(occasion="second")}) == 3
     assert name().startswith("vm.")
     long = render(TellVmi("a", "v" * 253, "u", Reason.NO_CAPACITY, "", AT), 5)
     assert isinstance(long, Create)
-    assert len(long.body["metadata"]["name"]) == 253  # type: ignore[index]
+    assert len(text(mapping(long.body["metadata"])["name"])) == 253
 
 
 def test_statuses_of_classes_and_the_system_are_written_whole() -> None:

@@ -12,6 +12,7 @@ from binder.actions import ReportSystem
 from shared.api.gpusystem import GPUSystemStatus
 from shared.core.cluster import ClusterState
 from shared.core.model import GpuClass, KubeVirt, Placement, Put, Settings
+from shared.fields import mapping, mappings
 from shared.settings import GpuSettings, parse
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
@@ -169,7 +170,7 @@ def test_a_condition_of_another_kind_stays() -> None:
     kept = {"type": "RecordsKept", "status": "True", "reason": "Available"}
     raw = {"metadata": {}, "status": {"conditions": [kept]}}
     status = dict(system.status(raw, cluster(), GpuSettings(), (), NOW))
-    assert kept in status["conditions"]  # type: ignore[operator]
+    assert kept in mappings(status["conditions"])
 
 
 def test_nothing_is_written_where_the_status_is_as_it_should_be() -> None:
@@ -181,4 +182,4 @@ def test_nothing_is_written_where_the_status_is_as_it_should_be() -> None:
     ((action,),) = work.steps
     assert isinstance(action, ReportSystem)
     assert action.system.version == "7"
-    assert action.status["effectiveSettings"]["forbidRawNames"] == "true"  # type: ignore[index]
+    assert mapping(action.status["effectiveSettings"])["forbidRawNames"] == "true"
