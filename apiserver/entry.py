@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from apiserver.forms import Encoded, encode
-from apiserver.versions import instant, rfc3339
+from apiserver.versions import instant
 from shared.api.conditions import Condition, ConditionType
 from shared.core.terms import Truth
 from shared.reasons import Reason
+from shared.times import rfc3339
 
 if TYPE_CHECKING:
     from apiserver.selectors import Selector

@@ -77,8 +77,3 @@ def parse_version(text: str) -> int | None:
 def instant(version: int) -> datetime:
     """The point in time that a version stands for, in whole seconds."""
     return datetime.fromtimestamp(version // VERSIONS_PER_SECOND, UTC)
-
-
-def rfc3339(time: datetime) -> str:
-    """A point in time as Kubernetes writes it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

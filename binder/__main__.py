@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,6 @@ import structlog
 import uvloop
 from aiohttp import web
 from pydantic import Field
-from typing_extensions import override
 
 from binder import office, system
 from binder.actions import Plan, TellVmi
@@ -33,7 +32,7 @@ from binder.classes import units
 from binder.loop import Figures, Loop, Superseded
 from binder.metrics import Metrics, Told
 from binder.plan import View, plan
-from binder.report import rfc3339, waiting
+from binder.report import waiting
 from shared.core.cluster import ClusterState
 from shared.core.model import Change, Gone, Vmi
 from shared.core.sites import Sites
@@ -46,12 +45,14 @@ from shared.kube.followed import FollowedSettings
 from shared.kube.informer import Informer
 from shared.kube.leases import Candidate, Elector, Times
 from shared.kube.reflector import Reading, Standing
+from shared.kube.requests import Requests
 from shared.kube.source import source
 from shared.kube.writer import Writer
 from shared.observability import probes
 from shared.observability.health import PING, Check
 from shared.observability.logs import configure
 from shared.settings import BadSettings, ProcessSettings, read
+from shared.times import rfc3339
 from shared.vocabulary import LEASE_NAME, NAMESPACE, RESOURCE_SYSTEMS
 
 log = structlog.get_logger(__name__)
@@ -108,22 +109,8 @@ class BinderSettings(ProcessSettings):
         return times
 
 
-class Api(Reading, Protocol):
+class Api(Requests, Reading, Protocol):
     """The part of a connection that the process needs."""
-
-    @override
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: object = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = 30.0,
-    ) -> bytes:
-        """As `Connection.request`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

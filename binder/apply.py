@@ -24,7 +24,7 @@ from binder.actions import (
 )
 from binder.rendering import Create, Delete, Merge, Patch, path_of, render, target
 from shared.errors import ApiError
-from shared.fields import Json, mapping, text
+from shared.fields import Json, mapping, text, version_of
 from shared.kube.pace import backoff
 from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld, Writer
 
@@ -146,7 +146,7 @@ class Hand:
 
     def _learn(self, kind: Kind, found: Json) -> None:
         """Know of it at once. What was deleted for good comes back as a Status, of no version."""
-        if text(mapping(found.get("metadata")).get("resourceVersion")):
+        if version_of(found):
             self._wrote(kind, found)
 
     async def _find_out(self, kind: Kind, path: str, unknown: Unknown) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from binder.actions import Action, AddFinalizer, Kind, Ref, RemoveFinalizer, ReportClass, Work
 from binder.agenda import Agenda
-from binder.report import Verdict, rfc3339
+from binder.report import Verdict
 from shared.api.conditions import ConditionType
 from shared.core.capacity import Capacity
 from shared.core.cluster import ClusterState
@@ -21,6 +21,7 @@ from shared.core.placing import ClassWritten
 from shared.core.terms import Truth
 from shared.fields import Json
 from shared.reasons import Reason, say
+from shared.times import rfc3339
 from shared.vocabulary import FINALIZER_CLASS, INT32_MAX
 
 PACE: Final = timedelta(seconds=1)

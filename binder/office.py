@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 import orjson
 import structlog
 
 from shared.errors import ApiError, NotFound
-from shared.fields import NOTHING, Json, mapping, mappings, text, whole
+from shared.fields import NOTHING, Json, mapping, mappings, text, version_of, whole
 from shared.kube.pace import backoff
 from shared.kube.paths import collection, item
+from shared.kube.requests import Requests
 from shared.kube.writer import Done, Outcome, Stale, Withheld, Writer
 from shared.vocabulary import (
     GROUP_VERSION,
@@ -34,21 +35,6 @@ SYSTEM: Final = item(GROUP_VERSION, RESOURCE_SYSTEMS, SYSTEM_NAME)
 CLAIMS: Final = collection(GROUP_VERSION, RESOURCE_CLAIMS)
 
 _PAGE: Final = "500"
-
-
-class Requests(Protocol):
-    """The part of a connection that reading claims needs."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        timeout_seconds: float = 30.0,
-    ) -> bytes:
-        """As `Connection.request`."""
-        ...
 
 
 def epoch_of(raw: Json) -> int | None:
@@ -114,7 +100,7 @@ async def _raise_epoch(
             return None
         system = made.object
     epoch = next_epoch(system, [*claims, followed.highest])
-    version = text(mapping(system.get("metadata")).get("resourceVersion"))
+    version = version_of(system)
     raised = await writer.merge_patch(
         f"{SYSTEM}/status", {"status": {"epoch": epoch}}, version=version
     )

@@ -14,11 +14,11 @@ from binder.actions import Plan, TellVmi
 from binder.agenda import Agenda, Task
 from binder.classes import report_classes
 from binder.decide import HINDRANCES, Decisions, Hindrance
-from binder.report import rfc3339
 from binder.trial import Trial
 from binder.units import PHASES, units
 from binder.upkeep import look_after
 from shared.core.cluster import ClusterState
+from shared.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from binder.actions import Condition, Ref, ReleaseClaim, ReportClaim, Waiting
 from binder.sets import attachment, is_attached, is_lost
@@ -61,11 +60,6 @@ _NOT_IN_USE = Verdict(Truth.FALSE, Reason.NOT_IN_USE)
 _UNDISTURBED = Verdict(Truth.FALSE, Reason.UNDISTURBED)
 _LOST = Verdict(Truth.FALSE, Reason.NODE_LOST, say(Reason.NODE_LOST))
 _DISRUPTED = Verdict(Truth.TRUE, Reason.NODE_LOST, say(Reason.NODE_LOST))
-
-
-def rfc3339(now: datetime) -> str:
-    """A time as Kubernetes writes it, in whole seconds."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def booked(node: Node | None, user: Attachment | None) -> Standing:

@@ -18,7 +18,7 @@ from shared.core.cluster import ClusterState
 from shared.core.demand import Demand, Part
 from shared.core.model import Claim, Disclosure, GpuClass, Pod, Volume
 from shared.core.placing import ClaimWritten
-from shared.reasons import Reason
+from shared.reasons import PRECEDENCE
 
 PHASES: Final = (Task.ELSEWHERE, Task.SPLIT, Task.GATED, Task.LOST, Task.UNBOUND, Task.OFF)
 """The tasks that are decided about, in the order of a pass (rule 7.3)."""
@@ -224,4 +224,4 @@ def _volumes(unit: Unit, state: ClusterState) -> tuple[tuple[Volume, ...], froze
 
 
 def _rank(member: Member) -> int:
-    return list(Reason).index(member.trouble) if member.trouble is not None else 0
+    return PRECEDENCE[member.trouble] if member.trouble is not None else 0

@@ -44,3 +44,8 @@ def name(value: object) -> str:
 def whole(value: object) -> int | None:
     """The integer, or None: a boolean is none, nor is 2.0."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def version_of(raw: Json) -> str:
+    """The resource version that an object, a bookmark or a list carries; empty for none."""
+    return text(mapping(raw.get("metadata")).get("resourceVersion"))

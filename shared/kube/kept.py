@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import structlog
 
 from shared.core.model import Key
-from shared.fields import Json, mapping, name, text
+from shared.fields import Json, mapping, name, text, version_of
 from shared.kube.ahead import Ahead
 from shared.kube.collections import Collection
 from shared.kube.decode import Undecodable
@@ -148,11 +148,6 @@ class Kept(Generic[T]):
                     skipped=value is None,
                 )
         return value
-
-
-def version_of(raw: Json) -> str:
-    """The resource version that an object, a bookmark or a list carries; empty for none."""
-    return text(mapping(raw.get("metadata")).get("resourceVersion"))
 
 
 def _identity(raw: Json) -> tuple[Key, str]:

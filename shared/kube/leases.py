@@ -21,17 +21,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 import structlog
 
 from shared.errors import AlreadyExists, ApiError, Conflict, NotFound, Unavailable
-from shared.fields import NOTHING, Json, mapping, text, whole
+from shared.fields import NOTHING, Json, mapping, text, version_of, whole
 from shared.kube.paths import collection, item
+from shared.kube.requests import Requests
 from shared.vocabulary import INT32_MAX
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -236,22 +237,6 @@ class Candidate:
         return Bid({**self._raw, "spec": spec}, is_new=False)
 
 
-class Requests(Protocol):
-    """The part of a connection that an election needs."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: object = None,
-        timeout_seconds: float = 30.0,
-    ) -> bytes:
-        """As `Connection.request`."""
-        ...
-
-
 class Lost(Exception):
     """Leading is over: it could not be renewed in time, or somebody else holds the Lease."""
 
@@ -412,7 +397,7 @@ class Elector:
 
 def _version(raw: Json | None) -> object:
     """What changes with every change of an object; None where there is none."""
-    return None if raw is None else text(mapping(raw.get("metadata")).get("resourceVersion"))
+    return None if raw is None else version_of(raw)
 
 
 def _object(body: bytes) -> Json:
@@ -425,6 +410,6 @@ def _object(body: bytes) -> Json:
         raw = mapping(orjson.loads(body))
     except orjson.JSONDecodeError:
         raw = NOTHING
-    if not text(mapping(raw.get("metadata")).get("resourceVersion")):
+    if not version_of(raw):
         raise Unavailable("the answer is no Lease")
     return raw

@@ -30,11 +30,11 @@ from shared.errors import (
     Unavailable,
     from_status,
 )
-from shared.fields import Json, elements, mapping, mappings, text, whole
+from shared.fields import Json, elements, mapping, mappings, text, version_of, whole
 from shared.kube.collections import Collection
 from shared.kube.connect import Stalled
 from shared.kube.garbage import paused
-from shared.kube.kept import Kept, Sink, version_of
+from shared.kube.kept import Kept, Sink
 from shared.kube.pace import BRISK, Pace, backoff
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
@@ -27,6 +27,7 @@ from shared.errors import (
     TooManyRequests,
 )
 from shared.fields import Json, mapping
+from shared.kube.requests import Requests
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -92,23 +93,6 @@ class Withheld:
 
 
 Outcome = Done | Stale | Refused | Missing | Unknown | Withheld
-
-
-class Requests(Protocol):
-    """The part of a connection that a writer needs."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: object = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = 30.0,
-    ) -> bytes:
-        """As `Connection.request`."""
-        ...
 
 
 class _Withheld(Exception):

@@ -69,9 +69,10 @@ class Line:
         *,
         params: Mapping[str, str] | None = None,
         body: object = None,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float = 30.0,
     ) -> bytes:
-        del params, path
+        del params, headers, path
         if self.mode in {"cut", "broken"}:
             raise Unavailable("no connection")
         if self.mode == "mute":

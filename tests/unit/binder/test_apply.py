@@ -21,8 +21,7 @@ from binder.actions import (
 )
 from binder.apply import Hand, Result, is_stale
 from shared.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
-from shared.fields import Json
-from shared.kube.kept import version_of
+from shared.fields import Json, version_of
 from shared.kube.writer import Missing, Refused, Stale, Unknown, Withheld, Writer
 from shared.reasons import Reason
 from shared.vocabulary import FINALIZER_CLAIM, GATE
