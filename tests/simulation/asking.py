@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -210,9 +210,17 @@ class Session:
     def _text(self, text: str) -> str:
         for name, plain in self._random.items():
             text = text.replace(name, plain)
-        text = _TIME.sub("<time>", _DIFFERENCE.sub("", text))
-        text = _VERSION.sub(r"\1<version>", text)
-        return _UID.sub(lambda m: f"uid-{self._uids.setdefault(m[0], len(self._uids))}", text)
+        return without_chance(text, lambda uid: self._uids.setdefault(uid, len(self._uids)))
+
+
+def without_chance(text: str, number: Callable[[str], int]) -> str:
+    """A text without its times, its versions and its uids; `number` counts uids.
+
+    The uids go first: one may begin with digits alone, as a version does.
+    """
+    text = _TIME.sub("<time>", _DIFFERENCE.sub("", text))
+    text = _UID.sub(lambda match: f"uid-{number(match[0])}", text)
+    return _VERSION.sub(r"\1<version>", text)
 
 
 async def both(

@@ -14,7 +14,7 @@ from tests.cluster.api import Api
 from tests.cluster.install import MANIFESTS
 from tests.cluster.session import Cluster
 from tests.kubevirt import kinds
-from tests.simulation.asking import Answer, Call, Session, both, read_calls
+from tests.simulation.asking import Answer, Call, Session, both, read_calls, without_chance
 from tests.simulation.kinds import NAMESPACE
 from tests.simulation.served import fresh, serving
 
@@ -41,6 +41,13 @@ async def answers(cluster: Cluster) -> dict[str, tuple[Answer, Answer]]:
 
 def test_there_are_enough_calls_and_each_has_a_sentence_of_its_own() -> None:
     assert len({call.what for call in CALLS}) == len(CALLS) >= 80
+
+
+def test_a_uid_that_begins_with_digits_is_not_taken_for_a_version() -> None:
+    uid = "01234567-89ab-4cde-8f01-23456789abcd"
+    text = f"precondition ({uid}) does not match the UID in record (31)"
+    plain = "precondition (uid-4) does not match the UID in record (<version>)"
+    assert without_chance(text, {uid: 4}.__getitem__) == plain
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.what)
