@@ -5,12 +5,12 @@ KubeVirt's part is played as it was observed; the scheduler and the volume binde
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 
-from shared import times
 from shared.kube.podspec import pinned_to
 from tests.binder.judged import node_of
 from tests.binder.lives import Life
@@ -182,11 +182,12 @@ async def pose(life: Life, name: str, on: str) -> None:
 
 
 async def a_second_old(life: Life, name: str) -> Object:
-    """A VM's launcher, once any other pod is newer: KubeVirt takes the newest for the current one."""
+    """A VM's launcher, once any other pod is newer: KubeVirt takes the newest for current."""
     (launcher,) = life.pods_made(uid_of(await life.vmi(name)))
+    made = datetime.fromisoformat(launcher["metadata"]["creationTimestamp"]).timestamp()
 
     async def older() -> bool:
-        return times.rfc3339(datetime.now(UTC)) > launcher["metadata"]["creationTimestamp"]
+        return time.time() >= made + 1
 
     await wait_until(older, f"the launcher of {name} is of an earlier second")
     return launcher
