@@ -5,9 +5,8 @@ KubeVirt's part is played as it was observed; the scheduler and the volume binde
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime
+from datetime import timedelta
 
 import pytest
 
@@ -16,10 +15,10 @@ from tests.binder.judged import node_of
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, epoch, replicas
 from tests.cluster.api import Object
-from tests.cluster.plane import ControlPlane
+from tests.cluster.plane import ControlPlane, system_clock
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import words as w
-from tests.kubevirt.objects import annotations_of, phase_of, status_of, uid_of
+from tests.kubevirt.objects import annotations_of, moment_of, phase_of, status_of, uid_of
 
 
 @pytest.fixture
@@ -184,10 +183,10 @@ async def pose(life: Life, name: str, on: str) -> None:
 async def a_second_old(life: Life, name: str) -> Object:
     """A VM's launcher, once any other pod is newer: KubeVirt takes the newest for current."""
     (launcher,) = life.pods_made(uid_of(await life.vmi(name)))
-    made = datetime.fromisoformat(launcher["metadata"]["creationTimestamp"]).timestamp()
+    made = moment_of(launcher["metadata"]["creationTimestamp"])
 
     async def older() -> bool:
-        return time.time() >= made + 1
+        return system_clock() >= made + timedelta(seconds=1)
 
     await wait_until(older, f"the launcher of {name} is of an earlier second")
     return launcher
