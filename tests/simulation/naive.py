@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
+from typing_extensions import override
 
 from shared import vocabulary as v
 from shared.errors import ApiError, NotFound
@@ -42,17 +43,16 @@ from tests.simulation.naive_hands import (
     NONE,
     TIMEOUT_SECONDS,
     Fault,
-    Hands,
     path_of,
     unchanged,
 )
+from tests.simulation.naive_term import Term
 from tests.simulation.naive_view import View, affordable
 from tests.simulation.simulation import Surroundings
 
 Raw = dict[str, Any]
 
 PAUSE_SECONDS: Final = 1.0
-LEASE_SECONDS: Final = 15.0
 SKIP_SECONDS: Final = 600.0
 LOOK_SECONDS: Final = 20.0
 REFUSALS: Final = "gpu-refusals"
@@ -105,7 +105,7 @@ def _as_it_is(raw: Mapping[str, Any], note: object) -> Raw:
     return dict(raw)
 
 
-class _Process(Hands):
+class _Process(Term):
     """A process, from its start on."""
 
     def __init__(self, at: Surroundings, faults: frozenset[Fault], seen: _Pods) -> None:
@@ -130,74 +130,11 @@ class _Process(Hands):
                 self.begun = self.begun and self.at.clock() < self.leads_until
             await asyncio.sleep(PAUSE_SECONDS * self.at.chance.uniform(0.8, 1.2))
 
-    # Leading.
-
-    async def _leads(self) -> bool:
-        if Fault.UNFENCED in self.faults:
-            self.term = (await self._system()).get("epoch", 1)
-            self.leads_until = float("inf")
-            return True
-        asked_at = self.at.clock()
-        lease = await self._lease()
-        spec = lease.get("spec", {})
-        mine = spec.get("holderIdentity") == self.at.name
-        fresh = spec.get("heldUntil", "")
-        del fresh
-        if not mine and not self._is_over(lease):
-            self.begun = False
-            return False
-        new = {**spec, "holderIdentity": self.at.name, "leaseDurationSeconds": int(LEASE_SECONDS)}
-        new["leaseTransitions"] = int(spec.get("leaseTransitions", 0)) + 1
-        await self._send("PUT", _LEASE, {**lease, "spec": new}, fenced=False)
-        self.leads_until = asked_at + LEASE_SECONDS
-        if not self.begun:
-            await self._begin()
-        return self.begun
-
-    def _is_over(self, lease: Raw) -> bool:
-        """Whether nobody has renewed it for as long as it lasts, by our own clock."""
-        version = lease["metadata"]["resourceVersion"]
-        known = self.refusals.setdefault("lease", {"version": "", "at": 0.0})
-        if known["version"] != version:
-            known.update(version=version, at=self.at.clock())
-        held = bool(lease.get("spec", {}).get("holderIdentity"))
-        return not held or self.at.clock() - float(known["at"]) > LEASE_SECONDS
-
-    async def _lease(self) -> Raw:
-        try:
-            return await self._get(_LEASE)
-        except NotFound:
-            made = {"metadata": {"name": "gpu-binder"}, "spec": {"leaseDurationSeconds": 15}}
-            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **made}
-            return await self._send("POST", _LEASE.rpartition("/")[0], body, fenced=False)
-
-    async def _begin(self) -> None:
-        """A new term; what the last leader sent has arrived by then (rule 7.1)."""
-        status = await self._system()
-        term = int(status.get("epoch", 0))
-        if Fault.LOWERS_TERM in self.faults:
-            term = 0
-        if Fault.KEEPS_TERM not in self.faults or not term:
-            term += 1
-            version = status["_version"]
-            change = {"metadata": {"resourceVersion": version}, "status": {"epoch": term}}
-            await self._send("PATCH", f"{_SYSTEM}/status", change, MERGE)
-        self.term = term
-        await asyncio.sleep(TIMEOUT_SECONDS)
-        with_memory = await self._memory()
-        self.refusals |= with_memory
-        self.old, self.begun = None, True
-
-    async def _system(self) -> Raw:
-        try:
-            found = await self._get(_SYSTEM)
-        except NotFound:
-            named = {"apiVersion": v.GROUP_VERSION, "kind": v.KIND_SYSTEM}
-            body = {**named, "metadata": {"name": v.SYSTEM_NAME}}
-            found = await self._send("POST", _SYSTEM.rpartition("/")[0], body)
-        return {**status_of(found), "_version": found["metadata"]["resourceVersion"]}
-
-    # A pass.
+    @override
+    async def _settle(self) -> None:
+        """What was seen in another term is old; refusals are kept where a restart finds them."""
+        self.refusals |= await self._memory()
+        self.old = None
 
     async def _pass(self) -> None:
         view = await self._view()
@@ -273,8 +210,7 @@ class _Process(Hands):
                 new[key] = {"at": self.at.clock(), "print": print_of, "pod": uid_of(pod)}
         if new:
             self.refusals |= new
-            kept = {k: each for k, each in self.refusals.items() if k != "lease"}
-            data = {key: orjson.dumps(each).decode() for key, each in kept.items()}
+            data = {key: orjson.dumps(each).decode() for key, each in self.refusals.items()}
             path = paths.item("v1", "configmaps", REFUSALS, v.NAMESPACE)
             await self._send("PATCH", path, {"data": data}, MERGE)
 
@@ -534,8 +470,6 @@ _READ: Final = (
 )
 _VERSION: Final = re.compile(rb'"metadata":\{"resourceVersion":"\d+"\}')
 """Of a list: it grows with every change of anything."""
-_LEASE: Final = paths.item("coordination.k8s.io/v1", "leases", "gpu-binder", v.NAMESPACE)
-_SYSTEM: Final = paths.item(v.GROUP_VERSION, v.RESOURCE_SYSTEMS, v.SYSTEM_NAME)
 
 
 def _made_at(obj: Raw) -> str:
