@@ -189,7 +189,7 @@ class TellVmi:
 
 @dataclass(frozen=True, slots=True)
 class ReportClass:
-    """A class's status, whole."""
+    """A class's status, whole: None takes away what is not in it."""
 
     gpu_class: Ref
     status: Json

@@ -154,8 +154,9 @@ def _status(
             }
             | ({"observedGeneration": told.generation} if told.generation else {})
         )
-    shown = {} if capacity is None else {"capacity": {**capacity, "observedTime": now}}
-    return {"conditions": conditions, **shown}
+    # As a merge patch: figures that are not to be shown any more are taken away by their name.
+    shown = None if capacity is None else {**capacity, "observedTime": now}
+    return {"conditions": conditions, "capacity": shown}
 
 
 def _written(told: ClassWritten) -> dict[str, tuple[str, str, str, int | None]]:
@@ -168,12 +169,11 @@ def _written(told: ClassWritten) -> dict[str, tuple[str, str, str, int | None]]:
 def _pause(told: ClassWritten, now: datetime) -> float:
     """For how many seconds more the figures as written stand."""
     try:
-        written = datetime.fromisoformat(told.observed)
-    except ValueError:
+        left = PACE - (now - datetime.fromisoformat(told.observed))
+    except (ValueError, TypeError):  # no time, or one without its zone
         return 0.0
-    left = PACE - (now - written)
-    # A clock that went back holds nothing up for longer than the pace.
-    return min(max(left, timedelta()), PACE).total_seconds()
+    # A clock that went back holds nothing up.
+    return left.total_seconds() if timedelta() < left <= PACE else 0.0
 
 
 def _against(reason: Reason) -> Verdict:

@@ -174,7 +174,8 @@ class Applier:
         gpu_class = self.state.classes[action.gpu_class.name]
         told = gpu_class.written or ClassWritten()
         _meets(action.gpu_class, gpu_class.uid, told.resource_version)
-        capacity = action.status.get("capacity")
+        # A merge patch leaves what it does not name.
+        capacity = action.status.get("capacity", told.capacity)
         written = replace(
             told,
             resource_version=self._next(),

@@ -145,6 +145,28 @@ def test_figures_are_written_at_most_once_a_second_and_then_by_the_clock_alone()
     assert [type(each) for each in world.step()] == [ReportClass]
 
 
+@pytest.mark.parametrize("back", [timedelta(seconds=1), timedelta(hours=1)])
+def test_a_clock_that_went_back_holds_up_no_figures(back: timedelta) -> None:
+    world = World()
+    world.put(node("n1", a100=1))
+    world.settle()
+    world.put(node("n1", a100=2))
+    world.now -= back + timedelta(seconds=3)
+    assert [type(each) for each in world.step()] == [ReportClass]
+
+
+@pytest.mark.parametrize("observed", ["", "soon", "2026-11-30T12:00:00"])
+def test_a_time_that_is_none_holds_up_no_figures(observed: str) -> None:
+    world = World()
+    world.put(node("n1", a100=1))
+    world.settle()
+    written = _class(world).written
+    assert written is not None
+    world.put(replace(_class(world), written=replace(written, observed=observed)))
+    world.put(node("n1", a100=2))
+    assert [type(each) for each in world.step()] == [ReportClass]
+
+
 def test_a_condition_is_written_at_once() -> None:
     world = World()
     world.put(node("n1", a100=1))
