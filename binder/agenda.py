@@ -15,7 +15,6 @@ from binder.sets import (
     ground,
     holds_units,
     is_elsewhere,
-    is_gated,
     is_lost,
     set_of,
     user_of,
@@ -137,7 +136,6 @@ def is_held(claim: Claim, user: Vmi | None, state: ClusterState) -> bool:
         and claim.owner in ("", pod.owner)
         and claim.resource_name in pod.requests
         for pod in state.holders.pods_on(claim.node_name)
-        if not is_gated(pod)
     )
 
 

@@ -113,7 +113,7 @@ def is_lost(claim: Claim) -> bool:
 
 
 def is_gated(pod: Pod) -> bool:
-    """Whether a pod waits at our gate: it is nowhere, whatever it is pinned to."""
+    """Whether a pod waits at our gate."""
     return pod.placing is not None and GATE in pod.placing.gates
 
 
@@ -129,7 +129,7 @@ def holds_units(vmi: Vmi, holders: Holders) -> bool:
     It need not be listed by the VMI: what holds units is believed sooner than what gets them.
     """
     return any(
-        place(pod) and not is_gated(pod)
+        place(pod)
         for pod in holders.pods_of(vmi.uid)
         if pod.launcher_mark == vmi.uid and pod.namespace == vmi.namespace
     )
@@ -175,7 +175,7 @@ def set_of(vmi: Vmi, holders: Holders) -> GpuSet:
         vmi=vmi,
         members=tuple(_member(entry, vmi, holders) for entry in vmi.record),
         gated=tuple(pod for pod in found if is_gated(pod) and not _is_leaving(pod, vmi)),
-        placed=tuple(pod for pod in found if place(pod) and not is_gated(pod)),
+        placed=tuple(pod for pod in found if place(pod)),
     )
 
 

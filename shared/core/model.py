@@ -96,7 +96,7 @@ class Pod:
 
     `owner` is the uid of the controlling owner where that is a VirtualMachineInstance, else
     empty. `pinned_to` is the node that every required node-affinity term names by
-    `metadata.name`, else empty. Only the pods of VMIs have a `placing`.
+    `metadata.name`, else empty; empty at our gate too. Only the pods of VMIs have a `placing`.
     """
 
     namespace: str

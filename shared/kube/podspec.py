@@ -8,6 +8,7 @@ from typing import Final
 
 from shared.fields import Json, mapping, mappings, name, text
 from shared.quantity import QuantityError, counted_parts, parse, whole_units
+from shared.vocabulary import GATE
 
 _FIELD_NAME: Final = "metadata.name"
 _PATH: Final = "resources.requests"
@@ -63,8 +64,11 @@ def pinned_to(spec: Json) -> str:
     """The one node that a pod's required node affinity leaves, by name; empty where it is open.
 
     Terms are alternatives, so each non-empty one must name the node (rule 7.8); an empty term
-    matches nothing. Labels do not count: they can be on several nodes.
+    matches nothing. Labels do not count: they can be on several nodes. A pod at our gate is not
+    pinned yet, whatever its tenant had written into its VM.
     """
+    if any(gate.get("name") == GATE for gate in mappings(spec.get("schedulingGates"))):
+        return ""
     affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
     pinned: set[str] = set()

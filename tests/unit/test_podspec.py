@@ -242,6 +242,16 @@ def affine(*terms: Any) -> Raw:  # noqa: ANN401 - malformed ones too
         ),
         pytest.param({"nodeName": "gpu-1"}, "", id="scheduled is not pinned"),
         pytest.param(affine(None, 3, "x"), "", id="terms that are none"),
+        pytest.param(
+            {**affine(named("gpu-1")), "schedulingGates": [{"name": "gpu.cozystack.io/claims"}]},
+            "",
+            id="a pod at our gate is nowhere yet",
+        ),
+        pytest.param(
+            {**affine(named("gpu-1")), "schedulingGates": [{"name": "other/gate"}, None]},
+            "gpu-1",
+            id="at another's gate it is",
+        ),
     ],
 )
 def test_a_pod_is_pinned_where_every_term_names_one_node(spec: Raw, want: str) -> None:

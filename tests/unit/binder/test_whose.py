@@ -22,14 +22,6 @@ def test_of_two_vms_that_name_an_order_the_older_has_it_whatever_their_uids() ->
     assert world.starts() == {"pod-z-old": "n1"}
 
 
-def test_a_pod_at_the_gate_is_nowhere_whatever_its_tenant_pinned_it_to() -> None:
-    world = World()
-    vmi, pod = vm("train", {"a100": 1})
-    world.put(node("n1", a100=4), node("n2", a100=1), vmi, replace(pod, pinned_to="n1"))
-    world.settle()
-    assert world.where() == {template("train"): "n2"}
-
-
 def test_a_vm_on_a_node_that_nobody_knows_is_booked_nowhere() -> None:
     world = World()
     world.put(*vm("train", {"a100": 1}, node_name="gone"))

@@ -188,6 +188,24 @@ def test_a_pod_that_ended_holds_nothing_and_one_that_has_not_begun_is_counted() 
     assert (got.free, got.remaining("tenant-a")) == (3, 4)
 
 
+def test_a_pod_at_the_gate_is_nowhere_whatever_its_tenant_pinned_it_to() -> None:
+    """Else a VM that waits would take a node from all others, by a line in its affinity (4.6)."""
+    got = Cluster.of(A, node("g1", "4"))
+    mark = {"gpu.cozystack.io/launcher": "vmi-1"}
+    gated = pod("tenant-a", "p1", "Pending", units=8, annotations=mark)
+    here = {"key": "metadata.name", "operator": "In", "values": ["g1"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [here]}]}
+    gated["spec"] |= {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+        "schedulingGates": [{"name": "other/gate"}, {"name": "gpu.cozystack.io/claims"}],
+    }
+    got.put(gated)
+    assert got.free == 4
+    started: Raw = {**gated, "spec": {**gated["spec"], "schedulingGates": [{"name": "other/gate"}]}}
+    got.put(started)
+    assert got.free == 0
+
+
 VMI: Raw = {
     "kind": "VirtualMachineInstance",
     "metadata": {"name": "vm1", "namespace": "tenant-a", "uid": "vmi-1"},
