@@ -20,7 +20,6 @@ from binder.sets import (
     user_of,
 )
 from shared.core.cluster import ClusterState, Touched
-from shared.core.coverage import place
 from shared.core.model import (
     Change,
     Claim,
@@ -126,9 +125,9 @@ def _upkeep(state: ClusterState, claim: Claim, user: Vmi | None) -> Task | None:
 
 def is_held(claim: Claim, user: Vmi | None, state: ClusterState) -> bool:
     """Whether a pod of the claim's VM is on a node, or bound to go to one."""
-    if user is not None:
-        return holds_units(user, state.holders)
-    # The VMI may be gone before its pod is; then nobody says whose pod it was.
+    if user is not None and holds_units(user, state.holders):
+        return True
+    # A VMI may be gone before its pod is; then nobody says whose pod it was.
     return any(
         pod.namespace == claim.namespace
         and pod.launcher_mark == pod.owner != ""
@@ -170,8 +169,7 @@ class Agenda:
                 if value.owner:
                     stale.vmis.add(value.owner)
                 if value.owner and value.owner not in self._state.holders.vmis:
-                    booked = self._state.holders.booked_on(place(value))
-                    stale.claims.update(claim.key for claim in booked)
+                    self._note_booked_with(value)
             case Vmi():
                 self._note_vmi(value)
             case Claim():
@@ -216,6 +214,18 @@ class Agenda:
     def _note_vmi(self, vmi: Vmi) -> None:
         self._stale.vmis.add(vmi.uid)
         self._stale.claims |= self._claims_of(vmi)
+        # It may have come later than its pod did, or be gone before: see `is_held`.
+        for pod in self._state.holders.pods_of(vmi.uid):
+            self._note_booked_with(pod)
+
+    def _note_booked_with(self, pod: Pod) -> None:
+        """Claims that are kept for as long as a pod of an unknown VMI is where they are booked.
+
+        Also of a pod that just ended, and takes no room any more.
+        """
+        for claim in self._state.holders.booked_on(pod.node_name or pod.pinned_to):
+            if claim.deleting or claim.is_template:
+                self._stale.claims.add(claim.key)
 
     def _look(self) -> None:
         """Judge anew what was touched, and what hangs together with it."""

@@ -56,6 +56,8 @@ def events() -> st.SearchStrategy[Event]:
         one_vm.map(lambda a: Event("run", a)),
         one_vm.map(lambda a: Event("end", a)),
         one_vm.map(lambda a: Event("stop", a)),
+        one_vm.map(lambda a: Event("vanish", a)),
+        st.just(Event("perish", ())),
         one_vm.map(lambda a: Event("migrate", a)),
         st.tuples(st.sampled_from(ORDERS)).map(lambda a: Event("delete", a)),
         st.tuples(st.sampled_from(sorted(CLASSES)), few).map(lambda a: Event("quota", a)),
@@ -129,6 +131,18 @@ class Cluster(World):
         vmi = self._vmi(name)
         if vmi is not None:
             self.gone(*self._pods(name), vmi)
+
+    def vanish(self, name: str) -> None:
+        """The instance is gone, and its pods are not yet."""
+        vmi = self._vmi(name)
+        if vmi is not None:
+            self.gone(vmi)
+
+    def perish(self) -> None:
+        """The pods of instances that are gone end."""
+        for pod in list(self.state.holders.pods.values()):
+            if pod.owner not in self.state.holders.vmis:
+                self.put(replace(pod, ended=True))
 
     def migrate(self, name: str) -> None:
         """The VM goes where there is room for it, by another's doing."""

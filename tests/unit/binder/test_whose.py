@@ -156,6 +156,50 @@ def test_a_deleted_order_stays_while_the_last_pod_of_a_vmi_that_is_gone_holds_it
     assert world.where() == {}
 
 
+def test_a_deleted_order_goes_when_the_last_pod_of_a_vmi_that_is_gone_has_ended() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 2), *vm("train", claims={"o1": 2}))
+    world.settle()
+    world.runs("pod-train", "n1")
+    world.put(replace(world.claim("o1"), deleting=True))
+    world.gone(world.state.holders.vmis["vmi-train"])
+    world.settle()
+    assert world.where() == {"o1": "n1"}
+    world.put(replace(world.pod("pod-train"), ended=True))
+    world.settle()
+    assert world.where() == {}
+
+
+def test_a_deleted_order_stays_while_a_pod_of_the_vm_s_last_instance_holds_its_units() -> None:
+    """The next instance names it already, and has no pod yet."""
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 2), *vm("train", claims={"o1": 2}))
+    world.settle()
+    world.runs("pod-train", "n1")
+    world.gone(world.state.holders.vmis["vmi-train"])
+    vmi, _ = vm("train", claims={"o1": 2})
+    world.put(replace(vmi, uid="vmi-2", active_pods=(), phase="Pending"))
+    world.put(replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {"o1": "n1"}
+    world.gone(world.pod("pod-train"))
+    world.settle()
+    assert world.where() == {}
+
+
+def test_a_deleted_order_is_not_kept_for_a_pod_whose_vmi_was_seen_later() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 1))
+    world.settle()
+    vmi, pod = vm("other", {"a100": 1}, node_name="n1")
+    world.put(pod, replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {"o1": "n1"}
+    world.put(vmi)
+    world.settle()
+    assert world.where() == {template("other"): "n1"}
+
+
 def test_an_order_that_is_being_deleted_is_not_bound_any_more() -> None:
     world = World()
     bare = order("o1", 2)
