@@ -261,7 +261,7 @@ class Decisions:
             prepare += made
             ref = _after_first_write(item.ref) if made else item.ref
             if item.before is not None and item.before.node_name:
-                reports += self._keep(unit, item.before, why, lose=is_split)
+                reports += self._keep(unit, item, why, lose=is_split)
                 continue
             standing = waits(why, _user(unit, item), lost=is_lost(before))
             if not is_told(before, standing):
@@ -269,11 +269,15 @@ class Decisions:
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
         self._add(self.waiting, unit.key, [prepare + self._telling(unit, why, said), reports])
 
-    def _keep(self, unit: Unit, claim: Claim, why: Verdict, *, lose: bool) -> list[Action]:
-        """What a claim that holds its units says while the VM waits for more."""
-        ref = Item(claim, claim, claim.resource_name).ref
-        if lose and unit.gpu_set is not None and is_attached(claim, unit.gpu_set.vmi):
-            standing = waits(why, claim.attached_to, lost=True)
+    def _keep(self, unit: Unit, item: Item, why: Verdict, *, lose: bool) -> list[Action]:
+        """What a claim that holds its units says while the VM waits for more.
+
+        An order is held all the same, a template claim for its VM alone.
+        """
+        claim, ref, gpu_set = item.before or item.unbound, item.ref, unit.gpu_set
+        belongs = gpu_set is not None and is_attached(claim, gpu_set.vmi)
+        if lose and (belongs or claim.is_template):
+            standing = waits(why, _user(unit, item), lost=True)
             return [release(claim, ref, standing, self._now)]
         if unit.pod is None:
             return []

@@ -83,9 +83,13 @@ class GpuSet:
 
     @property
     def is_split(self) -> bool:
-        """Whether the claims attached to it are neither on one node nor all without one."""
-        attached = [each for each in self.claims if is_attached(each, self.vmi)]
-        return len({claim.node_name for claim in attached}) > 1
+        """Whether claims that belong together are neither on one node nor all without one.
+
+        Those that are attached to it do, and those that were made for it.
+        """
+        attached = {each.node_name for each in self.claims if is_attached(each, self.vmi)}
+        made = {each.node_name for each in self.claims if each.is_template}
+        return len(attached) > 1 or len(made) > 1
 
 
 def attachment(vmi: Vmi) -> Attachment:

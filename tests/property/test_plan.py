@@ -309,8 +309,12 @@ def _sets_are_whole(cluster: Cluster) -> None:
     if not cluster.state.settings.enabled:
         return
     for vmi in cluster.vmis():
-        attached = [claim for claim in cluster.set_of(vmi) if claim.attached_to == attachment(vmi)]
-        assert len({claim.node_name for claim in attached}) <= 1, "3: a set is split"
+        whole = {
+            claim.node_name
+            for claim in cluster.set_of(vmi)
+            if claim.is_template or claim.attached_to == attachment(vmi)
+        }
+        assert len(whole) <= 1, "3: a set is split"
 
 
 def _what_fits_is_placed(cluster: Cluster) -> None:
