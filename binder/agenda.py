@@ -12,6 +12,7 @@ from typing import Final
 
 from binder.report import is_told, settled
 from binder.sets import (
+    GpuSet,
     ground,
     holds_units,
     is_elsewhere,
@@ -75,8 +76,7 @@ def vmi_task(state: ClusterState, uid: str) -> Task | None:
         return None
     if not state.settings.enabled:
         return Task.OFF if gpu_set.gated else None
-    names_claims = any(entry.claim for entry in vmi.record)
-    if state.settings.placement is Placement.SCHEDULER and not names_claims:
+    if state.settings.placement is Placement.SCHEDULER and not _is_ours(gpu_set):
         return None  # no claims are made for its class entries
     if gpu_set.placed:
         node = state.nodes.get(ground(gpu_set))
@@ -92,6 +92,12 @@ def vmi_task(state: ClusterState, uid: str) -> Task | None:
     if any(is_lost(claim) for claim in unbound):
         return Task.LOST
     return Task.UNBOUND if unbound else None
+
+
+def _is_ours(gpu_set: GpuSet) -> bool:
+    """Whether a set is placed by us where the scheduler places: one that began so, goes on so."""
+    names_claims = any(member.entry.claim for member in gpu_set.members)
+    return names_claims or bool(gpu_set.gated or gpu_set.claims)
 
 
 def claim_task(state: ClusterState, key: Key) -> Task | None:

@@ -112,6 +112,32 @@ def test_in_mode_scheduler_no_claims_are_made_for_a_vm_that_names_none() -> None
     assert world.where() == {template("train"): "n1"}
 
 
+def test_what_was_at_the_gate_when_the_scheduler_took_over_is_placed_all_the_same() -> None:
+    """Rule 9: nobody else takes that gate off."""
+    world = World()
+    world.put(node("n1", a100=1), *vm("waited", {"a100": 2}))
+    world.settle()
+    world.put(Settings(placement=Placement.SCHEDULER), *vm("came", {"a100": 1}))
+    world.settle()
+    assert world.starts() == {"pod-came": "n1"}
+    world.put(node("n2", a100=2))
+    world.settle()
+    assert world.starts() == {"pod-came": "n1", "pod-waited": "n2"}
+
+
+def test_claims_that_were_made_before_the_scheduler_took_over_follow_their_vm() -> None:
+    """Rule 7.17."""
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 1}))
+    world.settle()
+    world.put(Settings(placement=Placement.SCHEDULER), node("n2", a100=1))
+    world.runs("pod-train", "n1")
+    world.settle()
+    world.runs("pod-train", "n2")  # as after a migration
+    world.settle()
+    assert world.where() == {template("train"): "n2"}
+
+
 def test_in_mode_scheduler_a_vm_that_names_claims_is_placed_with_its_entries() -> None:
     world = World()
     world.put(Settings(placement=Placement.SCHEDULER), node("n1", a100=4), order("o1", 1))
