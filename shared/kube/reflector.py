@@ -186,7 +186,10 @@ class Reflector(Generic[T]):
         self._kept.wrote(raw, self._version)
 
     async def reread(self) -> None:
-        """List anew, and return once the sink has what a list that began after this call says."""
+        """List anew, and return once the sink has what a list that began after this call says.
+
+        Also once it stands that there is nothing to read, or that we may not.
+        """
         done = asyncio.Event()
         self._asked.append(done)
         self._nudge.set()
@@ -244,6 +247,11 @@ class Reflector(Generic[T]):
         except BaseException:
             self._asked = asked + self._asked
             raise
+        _set(asked)
+
+    def _give_up(self) -> None:
+        """Nobody waits for a list that may not be read: that it may not be is known."""
+        asked, self._asked = self._asked, []
         _set(asked)
 
     async def _list_whole(self, began: float) -> None:
@@ -420,9 +428,10 @@ class Reflector(Generic[T]):
         self._refusals += 1
         if self._refusals < _REFUSALS_MIN:
             return self._backoff(error)
+        self._stand(Standing.UNREADABLE)
         if not self._lacks_watch:
             self._version = ""
-        self._stand(Standing.UNREADABLE)
+            self._give_up()
         return self._pace.absent
 
     def _backoff(self, error: ApiError) -> float:

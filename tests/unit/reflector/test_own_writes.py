@@ -13,6 +13,7 @@ import pytest
 
 from shared.errors import (
     Expired,
+    Forbidden,
     NotFound,
     Unavailable,
 )
@@ -164,6 +165,19 @@ def test_reading_anew_does_not_wait_until_a_kind_that_is_not_served_is_asked_for
         (5, lambda reflector: reflector.reread()),
     )
     assert ended == [pytest.approx(5)]
+
+
+def test_reading_anew_ends_where_it_stands_that_we_may_not_read() -> None:
+    """Rule 3.6: else a binder that lacks one right would not say so, and do nothing else either."""
+    got, ended = after(
+        [Listed("100", (pod("a", 90),)), Watched(), *[Forbidden("no")] * 4, Listed("200")],
+        (20, lambda reflector: reflector.reread()),
+        (40, lambda reflector: reflector.reread()),
+    )
+    assert got.api.order[:2] == ["list", "watch"]
+    assert 20 < ended[0] < 27, "after three refusals, see the one about roles"
+    assert ended[1] == pytest.approx(40), "as soon as it is refused again"
+    assert got.seen.held == {}, "what could be read later is told"
 
 
 def test_many_may_ask_to_read_anew_and_one_list_serves_those_who_asked_before() -> None:
