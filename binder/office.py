@@ -11,14 +11,13 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-import orjson
 import structlog
 
 from shared.errors import ApiError, NotFound
 from shared.fields import NOTHING, Json, mapping, mappings, text, version_of, whole
 from shared.kube.pace import backoff
 from shared.kube.paths import collection, item
-from shared.kube.requests import Requests
+from shared.kube.requests import Requests, parsed
 from shared.kube.writer import Done, Outcome, Stale, Withheld, Writer
 from shared.vocabulary import (
     GROUP_VERSION,
@@ -117,7 +116,7 @@ async def _epochs_of_claims(connection: Requests) -> list[int]:
     params = {"limit": _PAGE}
     while True:
         try:
-            page = mapping(orjson.loads(await connection.request("GET", CLAIMS, params=params)))
+            page = parsed(await connection.request("GET", CLAIMS, params=params), CLAIMS)
         except NotFound:
             return found
         epochs = [epoch_of(raw) or 0 for raw in mappings(page.get("items"))]

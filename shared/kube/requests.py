@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+import orjson
+
+from shared.errors import Unavailable
+from shared.fields import Json
+
 
 class Requests(Protocol):
     """Sends one request at a time (`shared.kube.connect.Connection`)."""
@@ -21,3 +26,18 @@ class Requests(Protocol):
     ) -> bytes:
         """As `Connection.request`."""
         ...
+
+
+def parsed(body: bytes, path: str) -> Json:
+    """The object that the API server answered with.
+
+    Raises:
+        Unavailable: it is none; a proxy on the way can answer anything.
+    """
+    try:
+        found: object = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise Unavailable(f"{path}: an answer that is no object")
+    return found

@@ -27,7 +27,7 @@ from shared.errors import (
     TooManyRequests,
 )
 from shared.fields import Json, mapping
-from shared.kube.requests import Requests
+from shared.kube.requests import Requests, parsed
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -168,7 +168,7 @@ class Writer:
             body = await self._connection.request("GET", path, timeout_seconds=self.timeout)
         except NotFound:
             return None
-        return mapping(orjson.loads(body))
+        return parsed(body, path)
 
     async def _send(
         self, verb: str, method: str, path: str, body: object, content: str = "application/json"

@@ -209,3 +209,12 @@ def test_a_read_tells_what_there_is() -> None:
         return [await writer.read("/a"), await writer.read("/a")]
 
     assert play(server, scene)[0] == [{"kind": "A"}, None]
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"", b"[]", b"null"])
+def test_an_answer_that_is_no_object_is_no_reading(answer: bytes) -> None:
+    async def scene(writer: Writer) -> None:
+        with pytest.raises(Unavailable, match="/a: an answer that is no object"):
+            await writer.read("/a")
+
+    play(Server([answer]), scene)

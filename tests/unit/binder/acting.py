@@ -15,7 +15,7 @@ from shared.errors import ApiError, NotFound
 from shared.kube.writer import Writer
 
 T = TypeVar("T")
-Answer = ApiError | dict[str, Any]
+Answer = ApiError | bytes | dict[str, Any]
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Server:
         found = self._told(method, path)
         if isinstance(found, ApiError):
             raise found
-        return orjson.dumps(found)
+        return found if isinstance(found, bytes) else orjson.dumps(found)
 
     def _told(self, method: str, path: str) -> Answer:
         for (told, end), answers in self.answers.items():

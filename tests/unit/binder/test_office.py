@@ -99,10 +99,12 @@ def test_an_epoch_that_was_set_back_goes_on_above_every_claim_and_what_was_seen(
         ("PATCH", "/default/status", Unavailable("cut")),
         ("GET", SYSTEM, Unavailable("cut")),
         ("GET", "/gpuclaims", Unavailable("cut")),
+        ("GET", SYSTEM, b"<html>"),
+        ("GET", "/gpuclaims", b"<html>"),
     ],
 )
 def test_what_fails_is_tried_again_from_what_there_is_then(
-    method: str, end: str, error: ApiError
+    method: str, end: str, error: ApiError | bytes
 ) -> None:
     server = Server()
     server.answer("GET", SYSTEM, system(4), system(6))
