@@ -34,6 +34,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 _ATTEMPTS_MAX: Final = 4
 _TEST_FAILED: Final = "the server rejected our request due to an error in our request"
+_WEBHOOK_FAILED: Final = "failed calling webhook"
+"""What the API server says, as an InternalError, of a webhook that is away; it stores nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +189,20 @@ class Writer:
             return Stale(error.message)
         except NotFound as error:
             return Missing(error.message)
-        except RequestError as error:
-            if content == JSON_PATCH and error.message.startswith(_TEST_FAILED):
-                return Stale(error.message)
-            causes = tuple(cause.reason for cause in error.causes)
-            return Refused(error.code, error.reason, error.message, causes)
         except ApiError as error:
-            return Unknown(error.message, self._clock() + self.timeout)
+            return self._failed(error, content)
         try:
             return Done(mapping(orjson.loads(answer)))
         except orjson.JSONDecodeError:
             return Unknown("the answer is not JSON", self._clock() + self.timeout)
+
+    def _failed(self, error: ApiError, content: str) -> Outcome:
+        if content == JSON_PATCH and error.message.startswith(_TEST_FAILED):
+            return Stale(error.message)
+        if isinstance(error, RequestError) or _WEBHOOK_FAILED in error.message:
+            causes = tuple(cause.reason for cause in error.causes)
+            return Refused(error.code, error.reason, error.message, causes)
+        return Unknown(error.message, self._clock() + self.timeout)
 
     async def _answer(self, method: str, path: str, body: object, content: str) -> bytes:
         """Send until somebody looked at it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import AsyncIterator
@@ -14,8 +15,10 @@ from shared.kube.paths import collection, item
 from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Writer
 from tests.cluster.access import ADMIN
 from tests.cluster.session import Cluster
+from tests.cluster.waiting import wait_until
 from tests.kube.following import credentials
 
+ADMISSION = "admissionregistration.k8s.io/v1"
 OTHER_UID = "11111111-2222-3333-4444-555555555555"
 
 
@@ -105,3 +108,34 @@ async def test_what_breaks_a_rule_is_refused_with_its_causes(
     assert ends.causes == ("NamespaceTerminating",)
     path = item("v1", "configmaps", "stays", namespace)
     made(await writer.json_patch(path, [{"op": "remove", "path": "/metadata/finalizers/0"}]))
+
+
+async def test_a_webhook_that_is_away_refuses_and_leaves_nothing_open(
+    writer: Writer, namespace: str
+) -> None:
+    """Rule 7.3: what nobody carried out need not be waited for."""
+    configurations = collection(ADMISSION, "validatingwebhookconfigurations")
+    away = {
+        "name": "away.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
+        ],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    made(await writer.create(configurations, {"metadata": {"name": namespace}, "webhooks": [away]}))
+    maps, numbers = collection("v1", "configmaps", namespace), itertools.count()
+
+    async def refused() -> Refused | None:
+        outcome = await writer.create(maps, {"metadata": {"name": f"try-{next(numbers)}"}})
+        assert isinstance(outcome, Done | Refused), outcome
+        return outcome if isinstance(outcome, Refused) else None
+
+    try:
+        found = await wait_until(refused, "the webhook is called")
+    finally:
+        made(await writer.delete(item(ADMISSION, "validatingwebhookconfigurations", namespace)))
+    assert (found.code, found.reason) == (500, "InternalError")
+    assert 'failed calling webhook "away.example.com"' in found.message

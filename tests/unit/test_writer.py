@@ -30,6 +30,10 @@ from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Unknown, 
 
 T = TypeVar("T")
 TEST_FAILED = "the server rejected our request due to an error in our request"
+WEBHOOK_AWAY = (
+    'Internal error occurred: failed calling webhook "pods.example.com": failed to call webhook: '
+    'Post "https://127.0.0.1:1/?timeout=10s": dial tcp 127.0.0.1:1: connect: connection refused'
+)
 
 
 @dataclass
@@ -109,6 +113,7 @@ async def change(writer: Writer) -> Outcome:
         (Invalid("bad"), Refused(422, "Invalid", "bad")),
         (Invalid(TEST_FAILED), Refused(422, "Invalid", TEST_FAILED)),
         (InternalError("etcd"), Unknown("etcd", 5.0)),
+        (InternalError(WEBHOOK_AWAY), Refused(500, "InternalError", WEBHOOK_AWAY)),
         (Unavailable("cut"), Unknown("cut", 5.0)),
         (TimedOut("late"), Unknown("late", 5.0)),
         (b"<html>", Unknown("the answer is not JSON", 5.0)),
