@@ -184,7 +184,7 @@ class TellVmi:
         """Made of the occasion and of no time, so that an event that is there was told."""
         told = "\0".join((self.uid, self.reason, self.occasion))
         mark = hashlib.sha256(told.encode()).hexdigest()[:16]
-        return f"{self.name[: _NAME_MAX - len(mark) - 1]}.{mark}"
+        return f"{self.name[: _NAME_MAX - len(mark) - 1].rstrip('-.')}.{mark}"
 
 
 @dataclass(frozen=True, slots=True)

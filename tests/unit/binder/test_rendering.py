@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from binder.actions import (
@@ -220,6 +222,13 @@ def test_an_event_is_named_after_its_occasion_whoever_tells_it_and_when() -> Non
     long = render(TellVmi("a", "v" * 253, "u", Reason.NO_CAPACITY, "", AT), 5)
     assert isinstance(long, Create)
     assert len(text(mapping(long.body["metadata"])["name"])) == 253
+
+
+@pytest.mark.parametrize("end", ["-", ".", "--"])
+def test_the_name_of_an_event_is_one_wherever_the_vm_s_is_cut(end: str) -> None:
+    cut = "v" * (253 - 17 - len(end))
+    event = TellVmi("a", f"{cut}{end}more", "u", Reason.NO_CAPACITY, "", AT)
+    assert re.fullmatch(rf"{cut}\.[0-9a-f]{{16}}", event.event_name)
 
 
 def test_statuses_of_classes_and_the_system_are_written_whole() -> None:

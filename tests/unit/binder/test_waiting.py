@@ -157,6 +157,19 @@ def test_a_reason_that_comes_back_is_another_event() -> None:
     assert len({each.event_name for each in world.applier.events}) == 3
 
 
+def test_a_reason_that_comes_back_is_another_event_also_where_the_vm_has_no_claims() -> None:
+    world = World()
+    world.put(*vm("elder", claims={"o1": 1}, age=30), *vm("train", claims={"o1": 1}))
+    world.settle()
+    world.put(node("n1", a100=1), order("o1"))
+    world.settle()
+    world.gone(world.claim("o1"))
+    world.settle()
+    told = [each for each in world.applier.events if each.name == "train"]
+    assert [str(each.reason) for each in told] == ["ClaimNotFound", "ClaimInUse", "ClaimNotFound"]
+    assert len({each.event_name for each in told}) == 3
+
+
 def test_a_vm_is_told_what_an_order_said_before_the_vm_was_there() -> None:
     world = World()
     world.put(node("n1", a100=1), order("o1", 2))
