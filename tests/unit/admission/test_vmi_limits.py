@@ -7,11 +7,13 @@ from dataclasses import replace
 from admission import vmi as rules
 from admission.inputs import View, VmiInputs
 from admission.review import Allow, Refuse
+from shared.core.budgets import Remaining
 from shared.core.model import (
     Claim,
     Placement,
     Vm,
 )
+from shared.core.terms import LimitingLevel
 from tests.unit.admission.building import (
     CLASSES,
     GA100,
@@ -157,6 +159,15 @@ def test_a_budget_of_nothing_is_told_as_the_option_tells_it() -> None:
     assert got.message == (
         f"{CLASSES_FIELD}[0]: class a100: asked 4, cannot be ordered: this tenant's budget has 0 "
         "left"
+    )
+
+
+def test_a_budget_above_is_told_as_such_and_not_as_the_tenant_s_own() -> None:
+    above = replace(view(0), remaining=Remaining(3, LimitingLevel.ANCESTOR))
+    got = rules.decide(request(FOUR, kind=KIND), VmiInputs(BY_SCHEDULER, views={"a100": above}))
+    assert isinstance(got, Refuse)
+    assert got.message == (
+        f"{CLASSES_FIELD}[0]: class a100: asked 4, up to 3: the budget of a tenant above has 3 left"
     )
 
 

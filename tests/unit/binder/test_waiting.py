@@ -207,6 +207,21 @@ def test_a_named_order_that_does_not_exist_keeps_the_vm_waiting_until_it_does() 
     assert started(world.settle()) == ["pod-train"]
 
 
+def test_of_several_claims_that_cannot_be_used_the_most_severe_reason_is_told() -> None:
+    """Rule 3.4: whatever the claims are called."""
+    world = World()
+    world.put(
+        node("n1", a100=8),
+        order("a-used", 1),
+        *vm("elder", claims={"a-used": 1}, age=30),
+        *vm("train", {"a100": 1}, {"a-used": 1, "z-missing": 1}),
+    )
+    world.settle()
+    waiting = world.waiting(template("train"))
+    assert waiting.reason == "ClaimNotFound"
+    assert "z-missing" in waiting.message
+
+
 def test_an_order_that_is_being_deleted_is_not_found() -> None:
     world = World()
     leaving = replace(order("o1", 2, "n1"), deleting=True)

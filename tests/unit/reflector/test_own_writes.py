@@ -100,6 +100,22 @@ def test_what_we_wrote_before_a_list_began_is_in_it() -> None:
     assert got.seen.held == {}, "both were deleted before version 200"
 
 
+def test_a_list_of_a_server_that_was_set_back_holds_against_what_we_wrote_before() -> None:
+    """Restored from a backup of before: its versions are smaller than that of our write."""
+    got, _ = after(
+        [
+            Listed("100", (pod("a", 90),)),
+            Watched((), end=Expired("old")),
+            Listed("120", (pod("a", 95, node="restored"), pod("c", 110))),
+        ],
+        (0, wrote(pod("a", 150, node="ours"), pod("b", 151))),
+    )
+    assert {name: value.node_name for name, value in got.seen.held.items()} == {
+        "a": "restored",
+        "c": "",
+    }
+
+
 def test_what_we_wrote_while_a_list_was_read_is_newer_than_the_list() -> None:
     got, _ = after(
         [Listed("100", (pod("a", 90), pod("c", 91)), seconds=10)],
