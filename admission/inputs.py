@@ -25,6 +25,8 @@ VIEW_AGE_MAX: Final = 10.0
 """Seconds after which the state of the cluster is too old to promise units on it (rule 6.3), where
 the process is not told otherwise."""
 
+_NONE: Final[Mapping[str, str]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Unread:
@@ -71,15 +73,16 @@ class View:
 
     `age` is in seconds, that of the oldest collection, infinite until all are known; beyond
     `age_max` nothing is promised;
-    `unreadable` names collections that cannot be read. `resource_name` is the class's as the
-    state knows it, empty where it does not know the class yet.
+    `unreadable` are the collections that we may not read, with the verb that was refused.
+    `resource_name` is the class's as the state knows it, empty where it does not know the class
+    yet.
     """
 
     age: float
     resource_name: str = ""
     capacity: Capacity = field(default_factory=Capacity)
     remaining: Remaining | None = None
-    unreadable: frozenset[str] = frozenset()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     age_max: float = VIEW_AGE_MAX
 
     @classmethod
@@ -90,17 +93,19 @@ class View:
         class_name: str,
         age: float,
         age_max: float = VIEW_AGE_MAX,
+        refused: Mapping[str, str] = _NONE,
     ) -> View:
-        """What a state shows of a class at this moment."""
+        """What a state shows of a class at this moment; `refused` are verbs by collection."""
+        unreadable = {name: refused.get(name, "read") for name in state.unreadable}
         gpu_class = state.classes.get(class_name)
         if gpu_class is None:
-            return cls(age, unreadable=state.unreadable, age_max=age_max)
+            return cls(age, unreadable=unreadable, age_max=age_max)
         return cls(
             age,
             gpu_class.resource_name,
             state.capacity(class_name),
             state.remaining(namespace, class_name),
-            state.unreadable,
+            unreadable,
             age_max,
         )
 
@@ -108,7 +113,7 @@ class View:
         """Why no figure of this view can be relied on for a class as it is now, if none can."""
         what = "the state of the cluster"
         if self.unreadable:
-            return Unread(what, ", ".join(sorted(self.unreadable)))
+            return Unread(what, self._refused())
         if self.age == math.inf:
             return Unread(what, "it is not known yet")
         if self.age > self.age_max:
@@ -116,6 +121,18 @@ class View:
         if self.resource_name != gpu_class.resource_name:
             return Unread(what, "the class has just been changed")
         return None
+
+    def _refused(self) -> str:
+        """What we may not do, and how old is what we know; neither names an account."""
+        collections: dict[str, list[str]] = {}
+        for name, verb in sorted(self.unreadable.items()):
+            collections.setdefault(verb, []).append(name)
+        told = [
+            f"we may not {verb} {', '.join(names)}" for verb, names in sorted(collections.items())
+        ]
+        if self.age < math.inf:
+            told.append(f"it was last known {self.age:.0f} seconds ago")
+        return "; ".join(told)
 
 
 UNSEEN: Final = View(math.inf)

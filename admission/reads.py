@@ -69,13 +69,15 @@ class Known:
     """What the process follows: the state that the catalog shows, its age, the last settings.
 
     `ages` are the seconds since each collection was proven fresh, infinite before its first
-    list; `age_max` is how old the state may be for a promise.
+    list; `age_max` is how old the state may be for a promise; `refused` are the verbs that we
+    lack, by collection.
     """
 
     state: ClusterState
     ages: Callable[[], Mapping[str, float]]
     settings: Callable[[], GpuSettings]
     age_max: float = VIEW_AGE_MAX
+    refused: Callable[[], Mapping[str, str]] = dict
 
     def age(self) -> float:
         """The age of the state: that of the oldest collection."""
@@ -299,9 +301,12 @@ class KubernetesReader:
         return hoster, (*_unread(answers), *_unread(task.result() for task in line))
 
     def _views(self, namespace: str, classes: Iterable[str]) -> dict[str, View]:
-        age = self._known.age()
-        state, age_max = self._known.state, self._known.age_max
-        return {name: View.of(state, namespace, name, age, age_max) for name in classes}
+        known = self._known
+        age, refused = known.age(), known.refused()
+        return {
+            name: View.of(known.state, namespace, name, age, known.age_max, refused)
+            for name in classes
+        }
 
     def _unknown(self, name: str) -> Iterator[Unread]:
         """A collection of the state that a decision relies on, where it is not known."""

@@ -171,7 +171,11 @@ class Process:
             inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],
         )
         known = Known(
-            self._state, self._informer.ages, lambda: followed.in_force, settings.view_seconds
+            self._state,
+            self._informer.ages,
+            lambda: followed.in_force,
+            settings.view_seconds,
+            lambda: refusals(self._informer.reports()),
         )
         webhooks = Webhooks(
             KubernetesReader(connection, known),

@@ -108,7 +108,7 @@ async def test_quotas_that_cannot_be_read_refuse_what_depends_on_a_budget_and_no
 ) -> None:
     """They are followed, not read for a decision: it shows when they are listed the next time."""
     cluster = enforced.plane.cluster
-    of_quotas = f"{UNREAD}the state of the cluster: resourcequotas"
+    of_quotas = f"{UNREAD}the state of the cluster: we may not list resourcequotas"
     thing = vmi(acme.namespace, "unseen", {words.ANNOTATION_CLASSES: ONE}) | BARE
     try:
         async with asyncio.TaskGroup() as tasks, without(cluster, "resourcequotas"):

@@ -240,9 +240,14 @@ def test_a_stock_that_is_not_disclosed_is_compared_and_not_told(
         ),
         pytest.param(View(float("inf")), "it is not known yet", id="never"),
         pytest.param(
-            replace(NINE, unreadable=frozenset({"resourcequotas", "pods"})),
-            "pods, resourcequotas",
+            replace(NINE, age=42.0, unreadable={"resourcequotas": "list", "pods": "list"}),
+            "we may not list pods, resourcequotas; it was last known 42 seconds ago",
             id="in part",
+        ),
+        pytest.param(
+            View(float("inf"), unreadable={"pods": "list", "nodes": "watch"}),
+            "we may not list pods; we may not watch nodes",
+            id="in part, and never",
         ),
         pytest.param(View(1.0), "the class has just been changed", id="a class made just now"),
         pytest.param(

@@ -69,8 +69,11 @@ def test_a_view_of_a_class_that_the_state_does_not_know_promises_nothing() -> No
 def test_a_view_says_what_cannot_be_read() -> None:
     unreadable = state()
     unreadable.set_unreadable({"pods"})
-    assert View.of(unreadable, "tenant-a", "a100", 0.5).unreadable == {"pods"}
-    assert View.of(unreadable, "tenant-a", "h100", 0.5).unreadable == {"pods"}
+    lacks = {"pods": "watch", "nodes": "list"}
+    for name in ("a100", "h100"):
+        got = View.of(unreadable, "tenant-a", name, 0.5, refused=lacks)
+        assert got.unreadable == {"pods": "watch"}
+        assert View.of(unreadable, "tenant-a", name, 0.5).unreadable == {"pods": "read"}
 
 
 def test_rivals_are_the_vmis_of_the_namespace_that_are_not_final_and_name_the_claim() -> None:

@@ -122,6 +122,21 @@ async def test_a_vm_of_the_name_but_not_the_uid_is_another() -> None:
     assert (await reader(api).for_vmi(needs("train"))).present == frozenset()
 
 
+async def test_an_order_learns_which_right_is_missing_and_how_old_what_is_known_is() -> None:
+    state = ClusterState()
+    state.set_unreadable({"pods"})
+    ages = {"pods": 31.0, "nodes": 0.5}
+    known = Known(state, lambda: ages, GpuSettings, refused=lambda: {"pods": "list"})
+    spec = {"resourceName": "nvidia.com/A100", "mode": "Passthrough", "vendor": "NVIDIA"}
+    a100 = {"metadata": {"name": "a100"}, "spec": spec}
+    api = Api({CLASSES: {"items": [a100]}})
+    got = await KubernetesReader(api, known).for_order(OrderNeeds("tenant-acme-lab", "a100"))
+    trouble = got.view.trouble(got.hoster.classes["a100"])
+    assert trouble == Unread(
+        "the state of the cluster", "we may not list pods; it was last known 31 seconds ago"
+    )
+
+
 async def test_the_line_of_a_tenant_has_the_ancestors_that_exist() -> None:
     api = Api(
         {

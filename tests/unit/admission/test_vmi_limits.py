@@ -132,7 +132,7 @@ FOUR = vmi(entries(("a100", 2), ("a100", 2)))
         FOUR,
         VmiInputs(
             BY_SCHEDULER,
-            views={"a100": replace(view(9), unreadable=frozenset({"resourcequotas"}))},
+            views={"a100": replace(view(9), unreadable={"resourcequotas": "list"})},
         ),
         "InputsUnreadable",
     ),
