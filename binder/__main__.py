@@ -25,7 +25,7 @@ from aiohttp import web
 from pydantic import Field
 
 from binder import office, system
-from binder.actions import Plan, TellVmi
+from binder.actions import Plan, Tell, TellQuota, TellVmi
 from binder.agenda import Agenda
 from binder.apply import Hand
 from binder.classes import units
@@ -217,6 +217,7 @@ class Process:
             )
             self._terms += 1
             self._told.clear()  # others may have told more since
+            self._agenda.budget_keys.forget()
             self._agenda.note_all()
             hand = Hand(
                 self._writer,
@@ -283,8 +284,10 @@ class Process:
             self._told.pop(change.object.uid, None)
         self._wake()
 
-    def _was_told(self, event: TellVmi) -> None:
-        if event.uid in self._state.holders.vmis:
+    def _was_told(self, event: Tell) -> None:
+        if isinstance(event, TellQuota):
+            self._agenda.budget_keys.told(event)
+        elif event.uid in self._state.holders.vmis:
             self._told[event.uid] = event
 
     def _wake(self) -> None:
@@ -324,6 +327,7 @@ class Process:
             writes=self._writer.counts,
             units=units(self._state),
             waiting=waiting(self._state),
+            unknown_keys=len(self._agenda.budget_keys),
         )
 
 

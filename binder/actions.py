@@ -182,9 +182,34 @@ class TellVmi:
     @property
     def event_name(self) -> str:
         """Made of the occasion and of no time, so that an event that is there was told."""
-        told = "\0".join((self.uid, self.reason, self.occasion))
-        mark = hashlib.sha256(told.encode()).hexdigest()[:16]
-        return f"{self.name[: _NAME_MAX - len(mark) - 1].rstrip('-.')}.{mark}"
+        return _event_name(self.name, self.uid, self.reason, self.occasion)
+
+
+@dataclass(frozen=True, slots=True)
+class TellQuota:
+    """An event on a ResourceQuota about one budget key in it, told once whoever tells it."""
+
+    namespace: str
+    name: str
+    uid: str
+    key: str
+    reason: Reason
+    message: str
+    at: str
+    is_warning: bool = True
+
+    @property
+    def event_name(self) -> str:
+        """Made of the quota and the key."""
+        return _event_name(self.name, self.uid, self.reason, self.key)
+
+
+Tell = TellVmi | TellQuota
+
+
+def _event_name(name: str, *told: str) -> str:
+    mark = hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+    return f"{name[: _NAME_MAX - len(mark) - 1].rstrip('-.')}.{mark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +239,7 @@ Action = (
     | StartPod
     | DeletePod
     | TellVmi
+    | TellQuota
     | ReportClass
     | ReportSystem
 )
@@ -221,7 +247,7 @@ Action = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be done for one set, claim, class or the system.
+    """What is to be done for one set, claim, class, budget key or the system.
 
     A step begins once every write of the one before it is done; its own writes run side by
     side. The first one that fails ends the work, and backs it off under its `key` without

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from binder.quotas import BudgetKeys
 from binder.report import is_told, settled
 from binder.sets import (
     GpuSet,
@@ -154,9 +155,14 @@ class _Stale:
 
 
 class Agenda:
-    """What is to be done in a state. `note` every change, after it was applied."""
+    """What is to be done in a state. `note` every change, after it was applied.
+
+    Attributes:
+        budget_keys: those that name no GPU.
+    """
 
     def __init__(self, state: ClusterState) -> None:
+        self.budget_keys = BudgetKeys(state)
         self._state = state
         self._vmis: dict[str, Task] = {}
         self._claims: dict[Key, Task] = {}
@@ -166,6 +172,7 @@ class Agenda:
     def note(self, change: Change, touched: Touched) -> None:
         """A change was applied to the state, and touched this."""
         stale, value = self._stale, change.object
+        self.budget_keys.note(change)
         if stale.everything:
             return  # all will be looked at
         self._classes |= touched.classes

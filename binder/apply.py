@@ -19,7 +19,7 @@ from binder.actions import (
     ReleaseClaim,
     RemoveFinalizer,
     ReportClaim,
-    TellVmi,
+    Tell,
     Work,
 )
 from binder.rendering import Create, Delete, Merge, Patch, path_of, render, target
@@ -65,7 +65,7 @@ class Hand:
         epoch: int,
         *,
         wrote: Callable[[str, Json], None],
-        told: Callable[[TellVmi], None],
+        told: Callable[[Tell], None],
         clock: Callable[[], float],
     ) -> None:
         self._writer = writer
@@ -106,14 +106,14 @@ class Hand:
         kind, ref = target(action)
         log.debug("write", action=type(action).__name__, namespace=ref.namespace, name=ref.name)
         outcome = await self._send(action)
-        if isinstance(action, TellVmi) and not isinstance(outcome, Withheld):
+        if isinstance(action, Tell) and not isinstance(outcome, Withheld):
             self._told(action)
         match outcome:
-            case Done() if isinstance(action, TellVmi):
+            case Done() if isinstance(action, Tell):
                 pass
             case Done(found):
                 self._learn(kind, found)
-            case Unknown() if not isinstance(action, TellVmi):
+            case Unknown() if not isinstance(action, Tell):
                 await self._find_out(kind, path_of(kind, ref), outcome)
             case Refused() | Unknown():
                 log.warning(
@@ -191,7 +191,7 @@ def _current(action: Action, written: Mapping[tuple[Kind, str, str], Json]) -> A
 def _is_done(action: Action, outcome: Outcome) -> bool:
     if isinstance(outcome, Missing) and isinstance(action, _GONE_IS_DONE):
         return True
-    if isinstance(action, TellVmi) and not isinstance(outcome, Withheld):
+    if isinstance(action, Tell) and not isinstance(outcome, Withheld):
         return True  # told before, or lost: nothing waits for an event
     return isinstance(outcome, Done)
 

@@ -47,6 +47,7 @@ class Told:
         writes: how many writes of each verb had each outcome.
         units: units of each class, by class and what they are (as its status has them).
         waiting: how many claims wait, by reason.
+        unknown_keys: budget keys that name no GPU.
     """
 
     leads: bool
@@ -61,6 +62,7 @@ class Told:
     writes: Mapping[tuple[str, str], int]
     units: Mapping[tuple[str, str], int] = field(default_factory=dict)
     waiting: Mapping[str, int] = field(default_factory=dict)
+    unknown_keys: int = 0
 
 
 class _Figures(Collector):
@@ -109,6 +111,11 @@ class _Figures(Collector):
         for reason, count in sorted(told.waiting.items()):
             waiting.add_metric([reason], count)
         yield waiting
+        yield _gauge(
+            "unknown_budget_keys",
+            "Keys of ResourceQuotas that are meant for GPUs and name none.",
+            told.unknown_keys,
+        )
 
 
 class Metrics:

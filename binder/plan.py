@@ -64,6 +64,8 @@ def plan(
     with Trial(view.state) as trial:
         decisions = Decisions(trial, view.told, rfc3339(now), hindrances)
         decisions.run(todo, view.backed_off)
-    classes, due = report_classes(view.state, view.agenda, now)
-    told = [work for work in classes if work.key not in view.backed_off]
-    return Plan((*decisions.works, *upkeep, *decisions.waiting, *told), due)
+    classes, classes_due = report_classes(view.state, view.agenda, now)
+    hints, hints_due = view.agenda.budget_keys.works(now)
+    told = [work for work in (*classes, *hints) if work.key not in view.backed_off]
+    due = [each for each in (classes_due, hints_due) if each is not None]
+    return Plan((*decisions.works, *upkeep, *decisions.waiting, *told), min(due, default=None))

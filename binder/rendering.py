@@ -22,6 +22,8 @@ from binder.actions import (
     ReportClass,
     ReportSystem,
     StartPod,
+    Tell,
+    TellQuota,
     TellVmi,
     Waiting,
 )
@@ -88,7 +90,7 @@ def target(action: Action) -> tuple[Kind, Ref]:
             return action.kind, action.object
         case StartPod() | DeletePod():
             return Kind.POD, action.pod
-        case TellVmi():
+        case TellVmi() | TellQuota():
             return Kind.EVENT, Ref(action.namespace, action.event_name)
         case ReportClass():
             return Kind.CLASS, action.gpu_class
@@ -154,7 +156,7 @@ def render(action: Action, epoch: int) -> Request:
         case DeletePod():
             # Whatever changed of it since: it must not run, and it is still the same pod.
             return Delete(path, ref.uid)
-        case TellVmi():
+        case TellVmi() | TellQuota():
             return Create(collection("v1", Kind.EVENT, action.namespace), _event(action))
         case ReportClass() | ReportSystem():
             return Merge(status, {"status": action.status}, ref.version)
@@ -252,14 +254,17 @@ def _test(path: str, value: object) -> Json:
     return {"op": "test", "path": path, "value": value}
 
 
-def _event(action: TellVmi) -> Json:
+def _event(action: Tell) -> Json:
+    about = (v.KUBEVIRT_GROUP_VERSION, v.KIND_VMI)
+    if isinstance(action, TellQuota):
+        about = ("v1", v.KIND_QUOTA)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"namespace": action.namespace, "name": action.event_name},
         "involvedObject": {
-            "apiVersion": v.KUBEVIRT_GROUP_VERSION,
-            "kind": v.KIND_VMI,
+            "apiVersion": about[0],
+            "kind": about[1],
             "namespace": action.namespace,
             "name": action.name,
             "uid": action.uid,

@@ -43,6 +43,9 @@ SHORT_OPTIONS: Final = "gpuopt"
 RESOURCE_QUOTAS: Final = "resourcequotas"
 """Kubernetes' resource of quotas: the collection that budgets are read from."""
 
+KIND_QUOTA: Final = "ResourceQuota"
+"""Its kind, which an event about one names."""
+
 SYSTEM_NAME: Final = "default"
 """The one GPUSystem. Written by the binder, read by policies."""
 

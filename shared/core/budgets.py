@@ -31,16 +31,24 @@ def declared(quotas: Iterable[Quota]) -> dict[str, int]:
     ours and are left out.
     """
     hard: dict[str, int] = {}
-    for quota in quotas:
-        if quota.scoped or quota.name == QUOTA_ALLOCATED:
-            continue
+    for quota in filter(counts, quotas):
         for name, units in quota.hard.items():
-            key = name
-            for spelling in _SPELLINGS:
-                key = key.removeprefix(spelling) if key == name else key
-            if "/" in key:
+            key = key_of(name)
+            if key:
                 hard[key] = min(units, hard.get(key, units))
     return hard
+
+
+def counts(quota: Quota) -> bool:
+    """Whether what a quota says is anybody's budget."""
+    return not quota.scoped and quota.name != QUOTA_ALLOCATED
+
+
+def key_of(name: str) -> str:
+    """The budget key of a name in a quota's hard limits; empty for what is none of ours."""
+    spelling = next((each for each in _SPELLINGS if name.startswith(each)), "")
+    key = name.removeprefix(spelling)
+    return key if "/" in key else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,7 @@ class Quota:
     name: str
     hard: Mapping[str, int] = field(default_factory=dict)
     scoped: bool = False
+    uid: str = ""
 
     @property
     def key(self) -> Key:

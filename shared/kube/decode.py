@@ -210,6 +210,7 @@ def quota(raw: Json, note: Note) -> Quota:
         name=name(metadata["name"]),
         hard=_amounts(spec.get("hard"), "spec.hard", note),
         scoped=bool(elements(spec.get("scopes")) or elements(selector.get("matchExpressions"))),
+        uid=name(metadata.get("uid")),
     )
 
 

@@ -22,6 +22,7 @@ from binder.actions import (
     ReportClass,
     ReportSystem,
     StartPod,
+    TellQuota,
     TellVmi,
     Waiting,
     Work,
@@ -47,6 +48,7 @@ class Applier:
         self.state = state
         self.agenda = agenda
         self.events: list[TellVmi] = []
+        self.hints: list[TellQuota] = []
         self._version = 1000
 
     def change(self, change: Change) -> None:
@@ -101,6 +103,9 @@ class Applier:
                 self.change(Gone(pod))
             case TellVmi():
                 self.events.append(action)
+            case TellQuota():
+                self.hints.append(action)
+                self.agenda.budget_keys.told(action)
             case ReportClass():
                 self._class(action)
             case ReportSystem():
