@@ -28,6 +28,7 @@ from shared.errors import (
 )
 from shared.fields import Json, mapping
 from shared.kube.requests import Requests, parsed
+from shared.kube.window import Window
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -110,7 +111,7 @@ class Writer:
         clock: monotonic seconds.
         chance: spreads what is sent again.
         timeout: seconds for one request, here and at the API server.
-        at_once: how many requests may be under way.
+        at_once: how many requests may be under way, fewer while answers are lost.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Writer:
         self._may_write = may_write
         self._clock = clock
         self._chance = chance
-        self._free = asyncio.Semaphore(at_once)
+        self._window = Window(at_once)
         self.timeout = timeout
         self.counts: Counter[tuple[str, str]] = Counter()
         """How many writes of each verb had each outcome."""
@@ -175,8 +176,12 @@ class Writer:
     async def _send(
         self, verb: str, method: str, path: str, body: object, content: str = "application/json"
     ) -> Outcome:
-        async with self._free:
+        async with self._window.request() as begun:
             outcome = await self._outcome(method, path, body, content)
+            if isinstance(outcome, Unknown):
+                self._window.lost(begun)
+            elif not isinstance(outcome, Withheld):
+                self._window.answered()
         self.counts[verb, type(outcome).__name__] += 1
         return outcome
 

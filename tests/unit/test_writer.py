@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import looptime
 import orjson
 import pytest
+from typing_extensions import override
 
 from shared.errors import (
     AlreadyExists,
@@ -74,6 +75,7 @@ def play(
     server: Server,
     scene: Callable[[Writer], Awaitable[T]],
     may_write: Callable[[], bool] = lambda: True,
+    at_once: int = 3,
 ) -> tuple[T, float]:
     """Play a scene in virtual time; returns what came of it, and how long it took."""
 
@@ -85,7 +87,7 @@ def play(
             clock=clock,
             chance=random.Random(1),
             timeout=5.0,
-            at_once=3,
+            at_once=at_once,
         )
         began = clock()
         return await scene(writer), clock() - began
@@ -205,6 +207,60 @@ def test_so_many_are_under_way_at_a_time_and_each_is_counted() -> None:
     assert counts == {("patch", "Done"): 6, ("patch", "Stale"): 1}
     assert server.most_at_once == 3
     assert seconds == pytest.approx(3.0)
+
+
+@dataclass
+class SlowServer(Server):
+    """What it carries out at the same time slows each other down; what is late is given up."""
+
+    @override
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        self.at_once += 1
+        takes = self.seconds * self.at_once
+        await asyncio.sleep(min(takes, timeout_seconds))
+        self.at_once -= 1
+        if takes > timeout_seconds:
+            raise TimedOut("late")
+        return b"{}"
+
+
+def test_a_server_that_answers_none_of_so_many_in_time_is_asked_for_fewer_at_a_time() -> None:
+    """With 32 at a time each takes eight seconds of its five, and nothing is ever done."""
+    server = SlowServer(seconds=0.25)
+
+    async def scene(writer: Writer) -> Mapping[tuple[str, str], int]:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(400):
+                tasks.create_task(change(writer))
+        return writer.counts
+
+    counts, _ = play(server, scene, at_once=32)
+    assert counts["patch", "Done"] > 300
+
+
+def test_what_is_lost_together_counts_once_and_answers_make_room_again() -> None:
+    server = Server(seconds=1.0, answers=[TimedOut("late")] * 4)
+
+    async def scene(writer: Writer) -> list[int]:
+        most = []
+        for _ in range(4):
+            server.most_at_once = 0
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(4):
+                    tasks.create_task(change(writer))
+            most.append(server.most_at_once)
+        return most
+
+    assert play(server, scene, at_once=4)[0] == [4, 2, 3, 4]
 
 
 def test_a_read_tells_what_there_is() -> None:

@@ -1,0 +1,47 @@
+"""How many requests may be under way at a time: fewer while answers are lost.
+
+A server that is too slow for all of them at once carries out none of them in time: each takes part
+of it away from the others. So each loss halves what may be under way, and answers let it grow
+again, by one for as many answers as are under way (as TCP has it, RFC 5681).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Window:
+    """Lets requests through, so many at a time. `most` is how many at most."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limit = float(most)
+        self._under_way = 0
+        self._shrunk = 0
+        """How often it was halved."""
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def request(self) -> AsyncIterator[int]:
+        """A request, which begins once there is room; it gets what `lost` wants to know."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._under_way < int(self._limit))
+            self._under_way += 1
+        try:
+            yield self._shrunk
+        finally:
+            async with self._changed:
+                self._under_way -= 1
+                self._changed.notify(max(0, int(self._limit) - self._under_way))
+
+    def answered(self) -> None:
+        """A request was answered in time, whatever was said."""
+        self._limit = min(self._most, self._limit + 1 / self._limit)
+
+    def lost(self, begun: int) -> None:
+        """A request was not answered. Those that were under way together are lost as one."""
+        if begun == self._shrunk:
+            self._shrunk += 1
+            self._limit = max(1.0, self._limit / 2)
