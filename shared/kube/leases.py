@@ -194,10 +194,15 @@ class Candidate:
         """Lead no longer, whatever the Lease says."""
         self._leads_until = float("-inf")
 
-    def release(self, wall: float) -> Bid | None:
-        """What to write after all work has ended; None where there is nothing to give back."""
+    def release(self, now: float, wall: float) -> Bid | None:
+        """What to write after all work has ended; None where there is nothing to give back.
+
+        Nor is there where we hold the Lease but were never to lead: it was made anew or given to
+        us by hand, and its old holder may not have noticed. Then it has to run out.
+        """
         self.resign()
-        if self.holder != self.identity:
+        is_ours = bool(self._sent) and self._spec == self._sent
+        if not is_ours or self._is_maker or now < self._leads_from:
             return None
         return self._writing(
             {
@@ -372,7 +377,7 @@ class Elector:
 
     async def _release(self) -> None:
         """Give the Lease back, so that nobody has to wait; as well as that goes."""
-        bid = self._candidate.release(self._wall())
+        bid = self._candidate.release(self._clock(), self._wall())
         if bid is None or bid.is_new:
             return
         try:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import looptime
 import orjson
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.errors import AlreadyExists, Conflict, NotFound, TimedOut, Unavailable
@@ -430,6 +430,7 @@ FAULTS = st.lists(
 
 
 @settings(max_examples=50)
+@example([("a", "cut", 1.0)] * 3 + [("a", "cut", 38.0), ("a", "delete", 1.0), ("a", "end", 1.0)])
 @given(FAULTS)
 def test_whatever_fails_two_never_lead_and_in_the_end_one_does(
     faults: list[tuple[str, str, float]],

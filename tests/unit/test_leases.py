@@ -253,7 +253,7 @@ def test_a_lease_that_somebody_made_out_to_us_is_waited_for() -> None:
 
 def test_what_was_given_back_can_be_taken_at_once_and_counts_as_a_new_term() -> None:
     one = leading()
-    given = accepted(one.release(LATER))
+    given = accepted(one.release(101.0, LATER))
     assert not one.leads(100.5)
     assert given["spec"]["holderIdentity"] == ""
     assert given["spec"]["leaseDurationSeconds"] == 1
@@ -265,8 +265,33 @@ def test_what_was_given_back_can_be_taken_at_once_and_counts_as_a_new_term() -> 
 def test_only_the_holder_has_something_to_give_back() -> None:
     one = candidate()
     one.saw(lease("b"), 100.0)
-    assert one.release(WALL) is None
-    assert candidate().release(WALL) is None
+    assert one.release(100.0, WALL) is None
+    assert candidate().release(100.0, WALL) is None
+
+
+def test_who_made_the_lease_anew_does_not_give_it_back_before_it_was_to_lead() -> None:
+    """Whoever held the deleted one may still lead: the next one must wait, too."""
+    one = made(sent=100.0)
+    one.won(accepted(one.bid(111.0, WALL)), 111.0, 111.1)
+    assert one.release(115.4, WALL) is None
+    one = made(sent=100.0)
+    one.won(accepted(one.bid(111.0, WALL)), 111.0, 111.1)
+    assert one.release(115.5, WALL) is not None
+
+
+def test_who_made_the_lease_anew_and_got_no_answer_does_not_give_it_back() -> None:
+    one = candidate()
+    one.saw(None, 100.0)
+    landed = accepted(one.bid(100.0, WALL))
+    one.doubt()
+    one.saw(landed, 130.0)
+    assert one.release(130.0, WALL) is None
+
+
+def test_a_lease_that_somebody_made_out_to_us_is_not_given_back() -> None:
+    one = candidate("a")
+    one.saw(lease("a"), 100.0)
+    assert one.release(130.0, WALL) is None
 
 
 @pytest.mark.parametrize(
