@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
 import orjson
 import structlog
 
+from admission.decoded import Listed
 from admission.inputs import (
     VIEW_AGE_MAX,
     ClassInputs,
@@ -38,7 +39,7 @@ from shared.core.gpunames import kubevirt_in_force
 from shared.core.model import Attachment, Claim, GpuClass, KubeVirt, Migration, Namespace, Vm, Vmi
 from shared.core.tenants import Tenants, is_tenant
 from shared.errors import ApiError, BadRequest, Forbidden, NotFound, TimedOut, Unauthorized
-from shared.fields import Json, mapping, mappings
+from shared.fields import Json, mapping
 from shared.kube import decode
 from shared.kube.paths import collection, item
 from shared.settings import GpuSettings, parse
@@ -111,7 +112,8 @@ class Rounds(Generic[V]):
                 return flight.answer  # else its leader was cancelled: one of us leads
 
     async def _lead(self, key: str, read: Callable[[], Awaitable[V]]) -> V:
-        flight = self._next[key] = _Flight[V]()
+        flight: _Flight[V] = _Flight()
+        self._next[key] = flight
         try:
             before = self._under_way.get(key)
             if before is not None:
@@ -143,10 +145,10 @@ class Source(Generic[T]):
 
     Args:
         api: the API server.
-        take: the value of what was read; of None where there is nothing.
+        take: the value of the body that was read; of None where there is nothing.
     """
 
-    def __init__(self, api: Asking, take: Callable[[Json | None], T]) -> None:
+    def __init__(self, api: Asking, take: Callable[[bytes | None], T]) -> None:
         self._api = api
         self._take = take
         self._rounds: Rounds[Answer[T]] = Rounds()
@@ -172,7 +174,7 @@ class Source(Generic[T]):
             except ApiError as error:
                 log.warning("cannot be read for admission", what=what, error=str(error))
                 return Answer(self._take(None), Unread(what, _why(error)))
-            return Answer(self._take(mapping(orjson.loads(body))))
+            return Answer(self._take(body))
 
         return await self._rounds.get(path, read)
 
@@ -188,7 +190,8 @@ class KubernetesReader:
     def __init__(self, api: Asking, known: Known) -> None:
         self._known = known
         self._settings_map = Source(api, self._parsed)
-        self._class_list = Source(api, _classes)
+        self._parsed_last: tuple[bytes, GpuSettings, GpuSettings] | None = None
+        self._class_list = Source(api, _classes())
         self._kubevirt_list = Source(api, _listed(decode.kubevirt))
         self._namespaces = Source(api, _single(decode.namespace))
         self._claims = Source(api, _single(decode.claim))
@@ -205,7 +208,7 @@ class KubernetesReader:
             if (known := state.holders.claims.get((namespace, name))) and known.attached_to
         }
         async with asyncio.TaskGroup() as tasks:
-            hoster = tasks.create_task(self._hoster(namespace))
+            hoster = self._hoster(tasks, namespace)
             claims = [tasks.create_task(self._claim(namespace, name)) for name in needs.claims]
             owner = tasks.create_task(self._vm(namespace, needs.owner))
             holders = {
@@ -219,7 +222,7 @@ class KubernetesReader:
             for holder in attached - holders.keys():
                 holders[holder] = tasks.create_task(self._present(namespace, holder))
         present = {holder: holders[holder].result() for holder in attached}
-        found, unread = hoster.result()
+        found, unread = hoster()
         return VmiInputs(
             hoster=found,
             claims=named,
@@ -257,7 +260,9 @@ class KubernetesReader:
 
     async def for_order(self, needs: OrderNeeds) -> OrderInputs:
         """Everything that a decision about an order takes."""
-        hoster, unread = await self._hoster(needs.namespace)
+        async with asyncio.TaskGroup() as tasks:
+            read = self._hoster(tasks, needs.namespace)
+        hoster, unread = read()
         view = self._views(needs.namespace, [needs.class_name])[needs.class_name]
         return OrderInputs(hoster, view, unread)
 
@@ -276,29 +281,39 @@ class KubernetesReader:
         claims = self._known.state.holders.claims_of(needs.class_name)
         return ClassInputs(hoster, claims, tuple(_unread([classes.result()])))
 
-    async def _hoster(self, namespace: str) -> tuple[Hoster, tuple[Unread, ...]]:
-        """All that the hoster has set, for one namespace, and what of it could not be read."""
-        async with asyncio.TaskGroup() as tasks:
-            settings = tasks.create_task(self._settings())
-            classes = tasks.create_task(self._classes())
-            kubevirts = tasks.create_task(self._kubevirts())
-            line = [tasks.create_task(self._namespace(name)) for name in _possible_line(namespace)]
-        found = [each for task in line if (each := task.result().value) is not None]
-        namespaces = {each.name: each for each in found}
-        tenants = Tenants()
-        for name in namespaces:
-            tenants.add(name)
-        hoster = Hoster(
-            settings=settings.result().value,
-            classes=classes.result().value,
-            kubevirt=kubevirt_in_force(
-                kubevirts.result().value, settings.result().value.reading.kubevirt_namespace
-            ),
-            line=tenants.line(namespace),
-            namespaces=namespaces,
-        )
-        answers = (settings.result(), classes.result(), kubevirts.result())
-        return hoster, (*_unread(answers), *_unread(task.result() for task in line))
+    def _hoster(
+        self, tasks: asyncio.TaskGroup, namespace: str
+    ) -> Callable[[], tuple[Hoster, tuple[Unread, ...]]]:
+        """Begin to read all that the hoster has set, for one namespace.
+
+        Once the tasks have ended, what is returned tells it, and what could not be read.
+        """
+        # First what takes the API server longest: requests leave one after the other.
+        classes = tasks.create_task(self._classes())
+        settings = tasks.create_task(self._settings())
+        kubevirts = tasks.create_task(self._kubevirts())
+        line = [tasks.create_task(self._namespace(name)) for name in _possible_line(namespace)]
+
+        def read() -> tuple[Hoster, tuple[Unread, ...]]:
+            found = [each for task in line if (each := task.result().value) is not None]
+            namespaces = {each.name: each for each in found}
+            tenants = Tenants()
+            for name in namespaces:
+                tenants.add(name)
+            in_force = settings.result().value
+            hoster = Hoster(
+                settings=in_force,
+                classes=classes.result().value,
+                kubevirt=kubevirt_in_force(
+                    kubevirts.result().value, in_force.reading.kubevirt_namespace
+                ),
+                line=tenants.line(namespace),
+                namespaces=namespaces,
+            )
+            answers = (settings.result(), classes.result(), kubevirts.result())
+            return hoster, (*_unread(answers), *_unread(task.result() for task in line))
+
+        return read
 
     def _views(self, namespace: str, classes: Iterable[str]) -> dict[str, View]:
         known = self._known
@@ -317,10 +332,14 @@ class KubernetesReader:
 
     # One thing each.
 
-    def _parsed(self, raw: Json | None) -> GpuSettings:
-        if raw is None:
+    def _parsed(self, body: bytes | None) -> GpuSettings:
+        if body is None:
             return GpuSettings()
-        return parse(mapping(raw.get("data")), self._known.settings())[0]
+        previous, last = self._known.settings(), self._parsed_last
+        if last is None or last[0] != body or last[1] is not previous:
+            found = parse(mapping(_object(body).get("data")), previous)[0]
+            last = self._parsed_last = body, previous, found
+        return last[2]
 
     async def _settings(self) -> Answer[GpuSettings]:
         return await self._settings_map.get(
@@ -331,7 +350,7 @@ class KubernetesReader:
         path = collection(v.GROUP_VERSION, v.RESOURCE_CLASSES)
         return await self._class_list.at("the GPU classes", path)
 
-    async def _kubevirts(self) -> Answer[list[KubeVirt]]:
+    async def _kubevirts(self) -> Answer[Sequence[KubeVirt]]:
         path = collection(v.KUBEVIRT_GROUP_VERSION, "kubevirts")
         return await self._kubevirt_list.at("KubeVirt's configuration", path)
 
@@ -392,34 +411,39 @@ def _why(error: ApiError) -> str:
             return f"the API server answers {error.code} {error.reason}"
 
 
-def _single(read: Callable[[Json, decode.Note], T]) -> Callable[[Json | None], T | None]:
+def _value(read: Callable[[Json, decode.Note], T]) -> Callable[[Json], T | None]:
     """How an object becomes a value; one of which too little can be read counts as absent."""
 
-    def take(raw: Json | None) -> T | None:
-        if raw is None:
-            return None
+    def value(raw: Json) -> T | None:
         try:
             return read(raw, _ignore)
         except decode.Undecodable as error:
             log.warning("cannot be read for admission", what=f"{error}")
             return None
 
-    return take
+    return value
 
 
-def _listed(read: Callable[[Json, decode.Note], T]) -> Callable[[Json | None], list[T]]:
+def _single(read: Callable[[Json, decode.Note], T]) -> Callable[[bytes | None], T | None]:
+    """How one object becomes a value."""
+    value = _value(read)
+    return lambda body: None if body is None else value(_object(body))
+
+
+def _object(body: bytes) -> Json:
+    return mapping(orjson.loads(body))
+
+
+def _listed(read: Callable[[Json, decode.Note], T]) -> Callable[[bytes | None], Sequence[T]]:
     """How a list becomes values."""
-    one = _single(read)
-
-    def take(raw: Json | None) -> list[T]:
-        found = map(one, mappings((raw or {}).get("items")))
-        return [value for value in found if value is not None]
-
-    return take
+    listed = Listed(_value(read))
+    return lambda body: () if body is None else listed.of(body)
 
 
-def _classes(raw: Json | None) -> Mapping[str, GpuClass]:
-    return {each.name: each for each in _listed(decode.gpu_class)(raw)}
+def _classes() -> Callable[[bytes | None], Mapping[str, GpuClass]]:
+    """How the list of classes becomes classes by name."""
+    listed = _listed(decode.gpu_class)
+    return lambda body: {each.name: each for each in listed(body)}
 
 
 def _unread(answers: Iterable[Answer[object]]) -> Iterator[Unread]:

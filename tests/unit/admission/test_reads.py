@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -96,6 +97,40 @@ async def test_everything_for_a_vm_is_read_in_one_round() -> None:
         ]
     )
     assert api.most_at_once == len(api.asked)
+
+
+async def test_what_the_api_server_works_at_longest_is_asked_for_first() -> None:
+    api = Api({})
+    await reader(api).for_vmi(needs("train", owner="vm1"))
+    assert api.asked[0] == CLASSES
+    await reader(api).for_order(OrderNeeds("tenant-acme-lab", "a100"))
+    assert api.asked[8] == CLASSES
+
+
+async def test_a_class_is_as_it_is_now_for_the_next_decision() -> None:
+    a100 = {"metadata": {"name": "a100", "uid": "1"}, "spec": {"mode": "Passthrough"}}
+    api = Api({})
+    read = reader(api)
+    for number, resource in enumerate(("nvidia.com/A100", "nvidia.com/A100", "nvidia.com/GA100")):
+        spec = {"mode": "Passthrough", "resourceName": resource}
+        metadata = {"resourceVersion": f"{number}"}
+        api.answers = {CLASSES: {"items": [a100 | {"spec": spec}], "metadata": metadata}}
+        hoster = (await read.for_vmi(needs())).hoster
+        assert hoster.classes["a100"].resource_name == resource
+    api.answers = {}
+    assert (await read.for_vmi(needs())).hoster.classes == {}
+
+
+async def test_a_setting_that_is_bad_reads_as_the_one_in_force_at_that_moment() -> None:
+    in_force = GpuSettings()
+    api = Api({SETTINGS: {"data": {"binderUsername": "", "forbidRawNames": "maybe"}}})
+    ages = {collection.name: 0.5 for collection in CLUSTER}
+    read = KubernetesReader(api, Known(ClusterState(), lambda: ages, lambda: in_force))
+    assert not (await read.for_vmi(needs())).hoster.settings.forbid_raw_names
+    in_force = replace(in_force, forbid_raw_names=True)
+    assert (await read.for_vmi(needs())).hoster.settings.forbid_raw_names
+    api.answers = {SETTINGS: {"data": {"forbidRawNames": "false"}}}
+    assert not (await read.for_vmi(needs())).hoster.settings.forbid_raw_names
 
 
 async def test_whom_a_claim_is_attached_to_is_read_too_known_before_or_not() -> None:
