@@ -59,6 +59,14 @@ class Case:
         """What the option of the class follows from; None where there is no such class."""
         return self.inputs.facts(self.request.namespace, self.class_name)
 
+    @cached_property
+    def disclosed(self) -> Facts | None:
+        """The same with the stock as it is, whether the class shows it or not."""
+        if self.facts is None or self.facts.discloses:
+            return self.facts
+        shown = replace(self.facts.gpu_class, disclosure=Disclosure.EXACT)
+        return replace(self.facts, gpu_class=shown)
+
 
 Rule = Callable[[Case], Iterable[Cause]]
 """What is wrong with an order in one respect."""
@@ -98,9 +106,9 @@ def beyond(reason: Reason, bound: Bound) -> Rule:
     """The rule for one limit of the options: more is ordered than it lets through."""
 
     def rule(case: Case) -> Iterator[Cause]:
-        if case.facts is None:
+        if case.facts is None or case.disclosed is None:
             return
-        most = bound(_disclosed(case.facts))
+        most = bound(case.disclosed)
         if most is not None and case.count > most:
             told = say(reason, figures(case.facts, case.count))
             yield Cause(reason, told, _CLASS if reason in _OF_THE_CLASS else _COUNT)
@@ -194,8 +202,3 @@ def deprecated(case: Case) -> Iterator[str]:
     """A warning for a class that will close."""
     if case.facts is not None and case.facts.gpu_class.lifecycle is Lifecycle.DEPRECATED:
         yield f"GPU class {case.class_name} is deprecated and will close"
-
-
-def _disclosed(facts: Facts) -> Facts:
-    """The same with the stock as it is, whether the class shows it or not."""
-    return replace(facts, gpu_class=replace(facts.gpu_class, disclosure=Disclosure.EXACT))

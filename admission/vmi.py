@@ -105,19 +105,19 @@ class Case:
             if gpu_class is not None:
                 yield _entry_field(index), gpu_class, entry.count
 
-    def summed(self) -> Iterator[tuple[str, GpuClass, int]]:
+    @cached_property
+    def summed(self) -> list[tuple[str, GpuClass, int]]:
         """As `entries`, each class once, with the field of the first and the count of all."""
         counts = Counter[str]()
         first: dict[str, tuple[str, GpuClass]] = {}
         for field, gpu_class, count in self.entries():
             counts[gpu_class.name] += count
             first.setdefault(gpu_class.name, (field, gpu_class))
-        for field, gpu_class in first.values():
-            yield field, gpu_class, counts[gpu_class.name]
+        return [(*place, counts[name]) for name, place in first.items()]
 
     def used(self) -> Iterator[tuple[str, GpuClass, str]]:
         """Every class that exists and that an entry or claim is of: field, class, resource."""
-        for field, gpu_class, _ in self.summed():
+        for field, gpu_class, _ in self.summed:
             yield field, gpu_class, gpu_class.resource_name
         for index, name in enumerate(self.asked.claims):
             claim = self.inputs.claims.get(name)
@@ -177,7 +177,7 @@ def inputs_unreadable(case: Case) -> Iterator[Cause]:
     """Something that the decision depends on could not be read."""
     troubles = list(case.inputs.unread)
     if case.inputs.hoster.by_scheduler:
-        for _, gpu_class, _ in case.summed():
+        for _, gpu_class, _ in case.summed:
             trouble = case.inputs.views.get(gpu_class.name, UNSEEN).trouble(gpu_class)
             troubles += [] if trouble is None else [trouble]
     for what, why in dict.fromkeys((trouble.what, trouble.why) for trouble in troubles):
@@ -259,7 +259,7 @@ def not_permitted(case: Case) -> Iterator[Cause]:
 
 def class_closed(case: Case) -> Iterator[Cause]:
     """A class that takes no new VMs; one that is older than the closing still starts (3.1)."""
-    for field, gpu_class, _ in case.summed():
+    for field, gpu_class, _ in case.summed:
         if gpu_class.lifecycle is Lifecycle.CLOSED and not _is_older(case, gpu_class):
             yield _about(gpu_class, Reason.CLASS_CLOSED, field)
 
@@ -267,14 +267,14 @@ def class_closed(case: Case) -> Iterator[Cause]:
 def not_entitled(case: Case) -> Iterator[Cause]:
     """A class that is kept for entitled tenants (4.7)."""
     hoster = case.inputs.hoster
-    for field, gpu_class, _ in case.summed():
+    for field, gpu_class, _ in case.summed:
         if grant(gpu_class, hoster.line, hoster.namespaces) is Grant.MISSING:
             yield _about(gpu_class, Reason.NOT_ENTITLED, field)
 
 
 def max_count(case: Case) -> Iterator[Cause]:
     """More of one class than its limit, over all entries of it; claims were judged before."""
-    for field, gpu_class, count in case.summed():
+    for field, gpu_class, count in case.summed:
         if gpu_class.max_count is not None and count > gpu_class.max_count:
             figures = Figures(asked=count, max_count=gpu_class.max_count)
             yield _too_many(
@@ -286,7 +286,7 @@ def budget(case: Case) -> Iterator[Cause]:
     """More than the budgets leave, where nobody checks that later (6.1.5)."""
     if not case.inputs.hoster.by_scheduler:
         return
-    for field, gpu_class, count in case.summed():
+    for field, gpu_class, count in case.summed:
         view = case.inputs.views.get(gpu_class.name)
         remaining = view.remaining if view is not None else None
         if remaining is None:
@@ -323,9 +323,8 @@ def needs(request: Request) -> VmiNeeds | None:
     Raises:
         BadRequest: the review is about another kind.
     """
-    require_kind(request, KUBEVIRT_GROUP, KIND_VMI)
-    vmi = request.object
-    if request.operation != "CREATE" or vmi is None or not is_ours(vmi):
+    vmi = _judged(request)
+    if vmi is None:
         return None
     asked = Asked.of(vmi)
     return VmiNeeds(
@@ -346,9 +345,10 @@ def decide(
     Raises:
         BadRequest: the review is about another kind.
     """
-    if needs(request) is None or request.object is None:
+    vmi = _judged(request)
+    if vmi is None:
         return Allow()
-    case = Case(request.namespace, request.object, inputs)
+    case = Case(request.namespace, vmi, inputs)
     for reason, rule in chain:
         causes = tuple(rule(case))
         if causes:
@@ -359,6 +359,17 @@ def decide(
         wrong = malformed_cause(misshapen.field, misshapen.value, misshapen.expected)
         return refusal(request, Reason.MALFORMED, [wrong])
     return Allow(patch.operations, tuple(deprecated(case)))
+
+
+def _judged(request: Request) -> Json | None:
+    """The VMI that a decision is about, None where it takes none.
+
+    Raises:
+        BadRequest: the review is about another kind.
+    """
+    require_kind(request, KUBEVIRT_GROUP, KIND_VMI)
+    vmi = request.object
+    return None if request.operation != "CREATE" or vmi is None or not is_ours(vmi) else vmi
 
 
 def expand(case: Case) -> Patch:
@@ -379,7 +390,7 @@ def expand(case: Case) -> Patch:
 
 def deprecated(case: Case) -> Iterator[str]:
     """A warning for each class that will close."""
-    for _, gpu_class, _ in case.summed():
+    for _, gpu_class, _ in case.summed:
         if gpu_class.lifecycle is Lifecycle.DEPRECATED:
             yield f"GPU class {gpu_class.name} is deprecated and will close"
 
