@@ -94,7 +94,11 @@ class Connection:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
-            headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
+            headers={
+                "User-Agent": self._user_agent,
+                "Accept": _JSON,
+                "Accept-Encoding": "identity",
+            },
         )
         return self
 
@@ -200,17 +204,19 @@ class Connection:
         assert self._session is not None, "enter the connection first"
         assert self._credentials is not None
         assert self._context is not None
-        sent = {"Accept": _JSON}
+        sent: dict[str, str] = {}
         if data is not None:
             sent["Content-Type"] = _JSON
         if self._credentials.authorization:
             sent["Authorization"] = self._credentials.authorization
+        if headers is not None:
+            sent.update(headers)
         return await self._session.request(
             method,
             URL(self._credentials.server + path, encoded=True),
             params=params,
             data=data,
-            headers=sent | dict(headers or {}),
+            headers=sent,
             timeout=limits,
             ssl=self._context,
             server_hostname=self._credentials.server_name,
@@ -232,6 +238,8 @@ class Connection:
 
     async def _refresh(self, since: float) -> None:
         """Read the credentials again, unless they were read after `since`."""
+        if self._read_at > since:
+            return
         async with self._lock:
             if self._read_at > since:
                 return
