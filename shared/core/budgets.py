@@ -96,6 +96,10 @@ class _Ledger:
         """Those of a line that declare the key, nearest first."""
         return (name for name in line if name in self.hard)
 
+    def top(self, line: tuple[str, ...]) -> str | None:
+        """The topmost of a line that declares the key."""
+        return next((name for name in reversed(line) if name in self.hard), None)
+
     def declare(self, namespace: str, units: int | None) -> None:
         """Set a limit, or drop it with what was summed up for it."""
         if units is not None:
@@ -147,12 +151,7 @@ class Budgets:
     def top(self, namespace: str, key: str) -> str | None:
         """The topmost of the line that declares a key: what changes here is felt below it."""
         ledger = self._ledgers.get(key)
-        if ledger is None:
-            return None
-        top = None
-        for name in ledger.declaring(self._tenants.line(namespace)):
-            top = name
-        return top
+        return None if ledger is None else ledger.top(self._tenants.line(namespace))
 
     def changes(self, namespace: str, hard: Mapping[str, int]) -> set[str]:
         """The keys whose limit in this namespace would be another one if it declared this."""
@@ -165,7 +164,7 @@ class Budgets:
 
     def declare(self, namespace: str, key: str, units: int | None) -> None:
         """The namespace declares this for a key now; None is no limit."""
-        ledger = self._ledgers.setdefault(key, _Ledger())
+        ledger = self._ledger(key)
         if ledger.stale:
             ledger.declare(namespace, units)
         elif units is not None and namespace in ledger.hard:
@@ -185,17 +184,18 @@ class Budgets:
                 ledger.book(line, 1)
         self._note(namespace, key)
 
-    def use(self, namespace: str, key: str, units: int) -> None:
-        """Count units of use more (or fewer, where negative)."""
-        ledger = self._ledgers.setdefault(key, _Ledger())
-        used = ledger.use.get(namespace, 0) + units
-        if used:
-            ledger.use[namespace] = used
-        else:
-            ledger.use.pop(namespace, None)
+    def use(self, namespace: str, key: str, units: int) -> str | None:
+        """Count units of use more (or fewer, where negative); returns the `top` of the line."""
+        ledger = self._ledger(key)
+        line = self._tenants.line(namespace)
+        before = ledger.use.pop(namespace, 0)
+        if before + units:
+            ledger.use[namespace] = before + units
         if not ledger.stale:
-            ledger.count(self._tenants.line(namespace), units)
-        self._note(namespace, key)
+            ledger.count(line, units)
+        if not (before and before + units):
+            self._note(namespace, key)
+        return ledger.top(line)
 
     def moved(self, namespace: str) -> None:
         """The namespace came or went: what lines through it decide is summed up anew."""
@@ -221,6 +221,11 @@ class Budgets:
                 here = Remaining(hard - used, LimitingLevel.ANCESTOR)
             least = smaller(least, here)
         return least
+
+    def _ledger(self, key: str) -> _Ledger:
+        if key not in self._ledgers:
+            self._ledgers[key] = _Ledger()
+        return self._ledgers[key]
 
     def _note(self, namespace: str, key: str) -> None:
         """Keep the index of keys by namespace, and drop what is empty."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from shared.core.model import Node
@@ -63,8 +63,10 @@ def is_open(node: Node) -> bool:
     )
 
 
-def barring(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+def barring(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     """The taints that keep pods out: PreferNoSchedule keeps nobody out, some only say a state."""
+    if not taints:
+        return ()
     return tuple(
         taint
         for taint in taints
@@ -72,13 +74,14 @@ def barring(taints: Iterable[Taint]) -> tuple[Taint, ...]:
     )
 
 
-def tolerates_all(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
+def tolerates_all(tolerations: Collection[Toleration], taints: Collection[Taint]) -> bool:
     """Whether each taint is tolerated."""
-    tolerations = tuple(tolerations)
+    if not taints:
+        return True
     return all(any(tolerates(each, taint) for each in tolerations) for taint in taints)
 
 
-def takes_new_pods(node: Node, tolerations: Iterable[Toleration]) -> bool:
+def takes_new_pods(node: Node, tolerations: Collection[Toleration]) -> bool:
     """Whether a node takes a new GPU pod with these tolerations."""
     return is_open(node) and tolerates_all(tolerations, barring(node.taints))
 

@@ -8,15 +8,14 @@ result does not depend on their order.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from shared.core.budgets import Budgets, Remaining, class_key, declared, smaller
 from shared.core.capacity import Capacity, Stock, Sum, on_node, takes_new_pods
 from shared.core.entitlement import grant
 from shared.core.gpunames import is_permitted, kubevirt_in_force
-from shared.core.holders import Holders, Reach, Source, Use, named, store
+from shared.core.holders import NO_PART, Holders, Part, Reach, Source, named, store
 from shared.core.index import Index
 from shared.core.model import (
     Change,
@@ -71,6 +70,10 @@ class _Dirty:
     """What one change makes out of date, and whom it touches, collected on the way."""
 
     reach: Reach = field(default_factory=Reach)
+    nodes: set[str] = field(default_factory=set)
+    """Nodes whose stock is made anew."""
+    used: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By namespace and budget key, the units that are used more than before, or fewer."""
     summed: set[str] = field(default_factory=set)
     """Classes whose sum is made anew."""
     classes: set[str] = field(default_factory=set)
@@ -115,7 +118,9 @@ class ClusterState:
         self._budgets = Budgets(self._tenants)
         self._sums: dict[str, Sum] = {}
         self._stock: dict[str, dict[str, Stock]] = {}
-        self._uses: dict[Source, Use] = {}
+        self._parts: dict[Source, Part] = {}
+        self._held: dict[str, dict[str, tuple[int, int]]] = {}
+        """By node and resource, the units booked there and held outside claims; no zeros."""
         self._classes_by_resource: Index[str, str] = Index()
         self._nodes_by_resource: Index[str, str] = Index()
         self._quotas_by_namespace: Index[str, Key] = Index()
@@ -137,6 +142,10 @@ class ClusterState:
             self._budgets.remaining(namespace, class_key(class_name)),
             self._budgets.remaining(namespace, gpu_class.resource_name),
         )
+
+    def stock(self, node_name: str) -> Mapping[str, Stock]:
+        """The stock of each named resource that a node has or that is held there."""
+        return self._stock.get(node_name, {})
 
     def has_conflict(self, class_name: str) -> bool:
         """Whether another class names the same resource."""
@@ -197,7 +206,7 @@ class ClusterState:
         match change.object:
             case Node() as node:
                 if store(self.nodes, node.name, None if gone else node) != node or gone:
-                    dirty.reach.nodes.add(node.name)
+                    dirty.nodes.add(node.name)
             case Pod() as pod:
                 self.holders.put_pod(pod.key, None if gone else pod, dirty.reach)
             case Claim() as claim:
@@ -237,7 +246,8 @@ class ClusterState:
         before = store(self.classes, name, gpu_class)
         if before == gpu_class:
             return
-        old, new = named(before, _resource_name), named(gpu_class, _resource_name)
+        old = set(named(before, _resource_name))
+        new = set(named(gpu_class, _resource_name))
         self._classes_by_resource.move(name, old, new)
         if before is None or gpu_class is None or _summed_by(before) != _summed_by(gpu_class):
             dirty.summed.add(name)
@@ -308,49 +318,60 @@ class ClusterState:
         for resource in reach.resources:
             # A node's stock is of what classes and records of VMs name.
             having = (key for key, node in self.nodes.items() if resource in node.allocatable)
-            reach.nodes.update(having)
-            reach.nodes.update(self._nodes_by_resource[resource])
+            dirty.nodes.update(having)
+            dirty.nodes.update(self._nodes_by_resource[resource])
         for key in reach.claims:
-            self._use(("claim", *key), self.holders.claim_use(key), dirty)
+            self._count(("claim", *key), self.holders.claim_part(key), dirty)
         for key in reach.pods:
-            self._use(("pod", *key), self.holders.pod_use(key), dirty)
+            self._count(("pod", *key), self.holders.pod_part(key), dirty)
         for uid in reach.vmis:
-            use = self.holders.vmi_use(uid, self.settings.placement)
-            self._use(("vmi", uid, ""), use, dirty)
-        for name in reach.nodes:
+            part = self.holders.vmi_part(uid, self.settings.placement)
+            self._count(("vmi", uid, ""), part, dirty)
+        for (namespace, budget_key), units in dirty.used.items():
+            if units:  # else a claim took over what its VM's launchers used
+                top = self._budgets.use(namespace, budget_key, units)
+                if top is not None:
+                    self._touch_budget(budget_key, top, dirty)
+        for name in dirty.nodes:
             self._sum_node(name, dirty)
         for name in dirty.summed:
             self._sum_class(name)
 
-    def _use(self, source: Source, use: Use | None, dirty: _Dirty) -> None:
-        """A source uses exactly this now; None where it is gone."""
-        before = self._uses.pop(source, None)
-        if use is not None and use[1]:
-            self._uses[source] = use
-        if before == use:
+    def _count(self, source: Source, part: Part, dirty: _Dirty) -> None:
+        """A source counts for exactly this now."""
+        before = self._parts.pop(source, NO_PART)
+        if part.use or part.held:
+            self._parts[source] = part
+        if before == part:
             return
-        difference = Counter[tuple[str, str]]()
-        for sign, state in ((-1, before), (1, use)):
-            if state is not None:
-                for key, units in state[1].items():
-                    difference[state[0], key] += sign * units
-        for (name, key), units in difference.items():
-            if units:
-                self._budgets.use(name, key, units)
-                top = self._budgets.top(name, key)
-                if top is not None:
-                    self._touch_budget(key, top, dirty)
+        for sign, each in ((-1, before), (1, part)):
+            for key, units in each.use.items():
+                used = (each.namespace, key)
+                dirty.used[used] = dirty.used.get(used, 0) + sign * units
+            for node, resource, bound, outside in each.held:
+                self._hold(node, resource, sign * bound, sign * outside)
+                dirty.nodes.add(node)
+
+    def _hold(self, node: str, resource: str, bound: int, outside: int) -> None:
+        """So many more units are held on a node (or fewer, where negative)."""
+        held = self._held.setdefault(node, {})
+        before = held.pop(resource, (0, 0))
+        now = (before[0] + bound, before[1] + outside)
+        if now != (0, 0):
+            held[resource] = now
+        elif not held:
+            del self._held[node]
 
     def _touch_budget(self, key: str, top: str, dirty: _Dirty) -> None:
-        names = set(self._classes_by_resource[key])
-        if key.endswith(CLASS_KEY_SUFFIX):
-            names.add(key.removesuffix(CLASS_KEY_SUFFIX))
-        dirty.budgets.update((name, top) for name in names if name in self.classes)
+        dirty.budgets.update((name, top) for name in self._classes_by_resource[key])
+        name = key.removesuffix(CLASS_KEY_SUFFIX)
+        if name != key and name in self.classes:
+            dirty.budgets.add((name, top))
 
     def _sum_node(self, name: str, dirty: _Dirty) -> None:
         before = self._stock.pop(name, {})
         node = self.nodes.get(name)
-        stock = {} if node is None else self.holders.stock(node)
+        stock = {} if node is None else self._stock_of(node)
         if self.sites is not None:
             self.sites.put_node(name, node, stock)
         if stock:
@@ -360,6 +381,13 @@ class ClusterState:
             for class_name in self._classes_by_resource[resource]:
                 if self._put(class_name, name):
                     dirty.classes.add(class_name)
+
+    def _stock_of(self, node: Node) -> dict[str, Stock]:
+        units, held = self.holders.units_of(node), self._held.get(node.name, {})
+        return {
+            name: Stock(units.get(name, 0), *held.get(name, (0, 0)))
+            for name in units.keys() | held.keys()
+        }
 
     def _sum_class(self, name: str) -> None:
         self._sums.pop(name, None)

@@ -6,7 +6,6 @@ what goes beyond is counted again (rules 4.5, 4.6 and 7.13).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 
@@ -74,15 +73,12 @@ def held_outside(
     for each in held:
         for name, units in each.items():
             outside[name] = outside.get(name, 0) + units
-    for claim in claims:
-        name = resource_of(claim, classes)
-        outside[name] = outside.get(name, 0) - claim.count
-    return {name: units for name, units in outside.items() if units > 0}
+    return _less(outside, claims, classes)
 
 
 def used_beyond(
     held: Iterable[Mapping[str, int]], claims: Iterable[Claim], classes: Mapping[str, GpuClass]
-) -> Counter[str]:
+) -> dict[str, int]:
     """Units by resource that a set uses of the budget beyond its claims.
 
     A migrating VM has two launchers and counts once: the larger request. All claims of the set
@@ -93,13 +89,22 @@ def used_beyond(
         claims: the set's claims.
         classes: all classes.
     """
-    used = Counter[str]()
+    used: dict[str, int] = {}
     for each in held:
         for name, units in each.items():
-            used[name] = max(used[name], units)
+            used[name] = max(used.get(name, 0), units)
+    return _less(used, claims, classes)
+
+
+def _less(
+    held: dict[str, int], claims: Iterable[Claim], classes: Mapping[str, GpuClass]
+) -> dict[str, int]:
+    """What is left of units by resource when those of claims are taken off."""
     for claim in claims:
-        used[resource_of(claim, classes)] -= claim.count
-    return +used
+        name = resource_of(claim, classes)
+        if name in held:
+            held[name] -= claim.count
+    return {name: units for name, units in held.items() if units > 0}
 
 
 def claim_use(claim: Claim, classes: Mapping[str, GpuClass]) -> Mapping[str, int]:

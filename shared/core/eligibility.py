@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from shared.core.capacity import barring, tolerates_all
 from shared.core.demand import Demand
 from shared.core.model import Node, Volume
 from shared.core.neighbours import Nearness, may_run, nearness
-from shared.core.placing import PodPlacing
 from shared.core.rooms import PODS
 from shared.core.scheduling import HostPort
 from shared.core.selecting import accepts
@@ -58,37 +56,32 @@ class Misfit:
         return f"asked {self.figures.asked}{of}: {told}"
 
 
-@dataclass(frozen=True)
 class Case:
-    """One set that looks for a node, and what follows from it and from all pods there are."""
+    """One set that looks for a node, and what follows from it and from all pods there are.
 
-    demand: Demand
-    sites: Sites
+    Attributes:
+        placing: what the pod demands; None where there is no pod.
+        requests: what the pod requests, one pod among it.
+        ports: the host ports that the pod takes.
+    """
 
-    @cached_property
-    def placing(self) -> PodPlacing | None:
-        """What the pod demands; None where there is no pod."""
-        return self.demand.pod.placing if self.demand.pod is not None else None
+    def __init__(self, demand: Demand, sites: Sites) -> None:
+        pod = demand.pod
+        asked = () if pod is None else (*pod.requests.items(), (PODS, 1))
+        self.demand = demand
+        self.sites = sites
+        self.placing = None if pod is None else pod.placing
+        self.requests = [each for each in asked if each[1] > 0]
+        self.ports = () if pod is None or pod.presence is None else pod.presence.host_ports
+        self._nearness: Nearness | None = None
 
-    @cached_property
-    def requests(self) -> tuple[tuple[str, int], ...]:
-        """What the pod requests, one pod among it."""
-        if self.demand.pod is None:
-            return ()
-        asked = self.demand.pod.requests.items()
-        return (*((resource, amount) for resource, amount in asked if amount > 0), (PODS, 1))
-
-    @cached_property
-    def ports(self) -> tuple[HostPort, ...]:
-        """The host ports that the pod takes."""
-        pod = self.demand.pod
-        return pod.presence.host_ports if pod is not None and pod.presence is not None else ()
-
-    @cached_property
+    @property
     def nearness(self) -> Nearness:
-        """Where other pods let this one go."""
-        pod = self.demand.pod
-        return nearness(pod, self.sites) if pod is not None else Nearness()
+        """Where other pods let this one go: looked up for a node that has room."""
+        if self._nearness is None:
+            pod = self.demand.pod
+            self._nearness = Nearness() if pod is None else nearness(pod, self.sites)
+        return self._nearness
 
 
 Rule = Callable[[Case, Site], str]

@@ -7,11 +7,10 @@ The tables and their indexes are kept here; what follows from them is counted in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from shared.core.capacity import Stock
 from shared.core.coverage import (
     claim_use,
     devices,
@@ -29,20 +28,34 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Source = tuple[str, str, str]
-"""What uses a budget: ("claim", namespace, name), ("pod", namespace, name) or ("vmi", uid, "")."""
+"""What counts: ("claim", namespace, name), ("pod", namespace, name) or ("vmi", uid, "")."""
 
-Use = tuple[str, Mapping[str, int]]
-"""The namespace whose budget is used, and the units by budget key."""
+Held = tuple[str, str, int, int]
+"""Node, resource, and the units held there: booked by a claim, and held outside claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one source counts for.
+
+    `use` are units by budget key, of the budget of `namespace`.
+    """
+
+    namespace: str = ""
+    use: Mapping[str, int] = field(default_factory=dict)
+    held: tuple[Held, ...] = ()
+
+
+NO_PART: Final = Part()
 
 
 @dataclass(slots=True)
 class Reach:
-    """What a change makes out of date: stocks of nodes, and uses of budgets.
+    """What a change makes out of date: what some sources count for.
 
     `resources` are those that somebody named first, or named last: of every node that has them.
     """
 
-    nodes: set[str] = field(default_factory=set)
     resources: set[str] = field(default_factory=set)
     claims: set[Key] = field(default_factory=set)
     pods: set[Key] = field(default_factory=set)
@@ -102,7 +115,7 @@ class Holders:
     # What changes.
 
     def put_pod(self, key: Key, pod: Pod | None, reach: Reach) -> None:
-        """A pod reaches the node where it takes room, and its VM's set."""
+        """A pod reaches its VM's set."""
         before = store(self.pods, key, pod)
         if before == pod:
             return
@@ -114,7 +127,7 @@ class Holders:
                 self._reach_pod(state, reach)
 
     def put_claim(self, key: Key, claim: Claim | None, reach: Reach) -> None:
-        """A claim reaches the node where it is booked, and what its VM's launchers hold."""
+        """A claim reaches what its VM's launchers hold."""
         before = store(self.claims, key, claim)
         if before == claim:
             return
@@ -176,12 +189,10 @@ class Holders:
 
     def _reach_pod(self, pod: Pod, reach: Reach) -> None:
         reach.pods.add(pod.key)
-        reach.nodes.update(named(pod, place))
         reach.vmis.update(named(pod, _owner))
 
     def _reach_claim(self, claim: Claim, reach: Reach) -> None:
         reach.claims.add(claim.key)
-        reach.nodes.update(named(claim, _booked_on))
         for user in _users(claim):
             self._reach_vmis(self._vmis_by_user[user], reach)
         self._reach_vmis(self._vmis_by_recorded[claim.key], reach)
@@ -189,69 +200,55 @@ class Holders:
     def _reach_vmis(self, uids: Iterable[str], reach: Reach) -> None:
         for uid in uids:
             reach.vmis.add(uid)
-            for key in self._pods_by_owner[uid]:
-                reach.pods.add(key)
-                reach.nodes.update(named(self.pods[key], place))
+            reach.pods.update(self._pods_by_owner[uid])
 
     # What is held and used.
 
-    def stock(self, node: Node) -> dict[str, Stock]:
-        """The stock of each named resource that a node has or that is held there."""
-        bound: dict[str, int] = {}
-        booked: dict[str, list[Claim]] = {}
-        for key in self._claims_by_node[node.name]:
-            claim = self.claims[key]
-            _add(bound, {resource_of(claim, self._classes): claim.count})
-            for uid in self._vmis_of(claim):
-                booked.setdefault(uid, []).append(claim)
-        outside: dict[str, int] = {}
-        launchers: dict[str, list[dict[str, int]]] = {}
-        for key in self._pods_by_node[node.name]:
-            pod = self.pods[key]
-            vmi = self._launcher_of(pod)
-            if vmi is None:
-                _add(outside, devices(pod, self._named))
-            else:
-                launchers.setdefault(vmi.uid, []).append(devices(pod, self._named))
-        for uid, held in launchers.items():
-            _add(outside, held_outside(held, booked.get(uid, ()), self._classes))
-        total = {
+    def units_of(self, node: Node) -> dict[str, int]:
+        """The units of each named resource that a node says it has, zero among them."""
+        return {
             name: units
             for name, units in node.allocatable.items()
             if name in self._named and "/" in name
         }
-        return {
-            name: Stock(total.get(name, 0), bound.get(name, 0), outside.get(name, 0))
-            for name in total.keys() | bound.keys() | outside.keys()
-            if name
-        }
 
-    def claim_use(self, key: Key) -> Use:
-        """What a claim uses of its namespace's budget."""
+    def claim_part(self, key: Key) -> Part:
+        """What a claim counts for: both keys of its budget, and its units where it is booked."""
         claim = self.claims.get(key)
-        return key[0], {} if claim is None else claim_use(claim, self._classes)
+        if claim is None:
+            return NO_PART
+        resource = resource_of(claim, self._classes)
+        is_held = claim.node_name and resource
+        held = ((claim.node_name, resource, claim.count, 0),) if is_held else ()
+        return Part(claim.namespace, claim_use(claim, self._classes), held)
 
-    def pod_use(self, key: Key) -> Use:
-        """What a pod uses by itself: nothing where it is a VM's launcher."""
+    def pod_part(self, key: Key) -> Part:
+        """What a pod counts for by itself: nothing where it is a VM's launcher."""
         pod = self.pods.get(key)
         if pod is None or pod.ended or self._launcher_of(pod) is not None:
-            return key[0], {}
-        return key[0], devices(pod, self._named)
+            return NO_PART
+        units = devices(pod, self._named)
+        return Part(pod.namespace, units, _outside(place(pod), units))
 
-    def vmi_use(self, uid: str, placement: Placement) -> Use | None:
-        """What a VM's launchers use together beyond its claims; None where the VMI is gone."""
+    def vmi_part(self, uid: str, placement: Placement) -> Part:
+        """What a VM's launchers count for together beyond its claims."""
         vmi = self.vmis.get(uid)
         if vmi is None:
-            return None
+            return NO_PART
         pods = (self.pods[key] for key in self._pods_by_owner[uid])
-        held = [
-            devices(pod, self._named) for pod in pods if not pod.ended and is_launcher(pod, vmi)
-        ]
-        used = used_beyond(held, self._claims_of(vmi), self._classes)
-        use = dict(used)
+        launchers = [pod for pod in pods if not pod.ended and is_launcher(pod, vmi)]
+        if not launchers:
+            return NO_PART
+        claims = self._claims_of(vmi)
+        use = used_beyond((devices(pod, self._named) for pod in launchers), claims, self._classes)
         if placement is Placement.SCHEDULER:
-            use |= recorded_use(used, vmi)
-        return vmi.namespace, use
+            use |= recorded_use(use, vmi)
+        held: list[Held] = []
+        for node in sorted({place(pod) for pod in launchers}):
+            there = (devices(pod, self._named) for pod in launchers if place(pod) == node)
+            booked = (claim for claim in claims if claim.node_name == node)
+            held += _outside(node, held_outside(there, booked, self._classes))
+        return Part(vmi.namespace, use, tuple(held))
 
     def _launcher_of(self, pod: Pod) -> Vmi | None:
         """The VMI whose launcher a pod is, if it is one."""
@@ -265,16 +262,10 @@ class Holders:
         claims = (self.claims[key] for key in keys if key in self.claims)
         return [claim for claim in claims if _is_of(claim, vmi)]
 
-    def _vmis_of(self, claim: Claim) -> list[str]:
-        """The VMIs in whose set a claim is: at most one, but while two races are sorted out."""
-        uids = {uid for user in _users(claim) for uid in self._vmis_by_user[user]}
-        uids.update(self._vmis_by_recorded[claim.key])
-        return [uid for uid in uids if _is_of(claim, self.vmis[uid])]
 
-
-def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
-    for name, amount in amounts.items():
-        total[name] = total.get(name, 0) + amount
+def _outside(node: str, units: Mapping[str, int]) -> tuple[Held, ...]:
+    """Units by resource that are held on a node outside claims; nowhere, where it has no name."""
+    return tuple((node, name, 0, count) for name, count in units.items()) if node else ()
 
 
 def _is_of(claim: Claim, vmi: Vmi) -> bool:
@@ -297,10 +288,10 @@ def store(table: dict[K, V], key: K, value: V | None) -> V | None:
     return before
 
 
-def named(value: V | None, name: Callable[[V], str]) -> set[str]:
-    """What a value names, as a set: empty where there is no value or it names nothing."""
+def named(value: V | None, name: Callable[[V], str]) -> tuple[str, ...]:
+    """What a value names: empty where there is no value or it names nothing."""
     named = name(value) if value is not None else ""
-    return {named} if named else set()
+    return (named,) if named else ()
 
 
 def _owner(pod: Pod) -> str:
@@ -315,17 +306,19 @@ def _class_name(claim: Claim) -> str:
     return claim.class_name
 
 
-def _users(claim: Claim | None) -> set[str]:
+def _users(claim: Claim | None) -> Collection[str]:
     """Uids of the VM or VMI that a claim says it is for."""
     if claim is None:
-        return set()
+        return ()
     attached = claim.attached_to.uid if claim.attached_to is not None else ""
     return {uid for uid in (attached, claim.owner) if uid}
 
 
-def _vmi_users(vmi: Vmi | None) -> set[str]:
+def _vmi_users(vmi: Vmi | None) -> Collection[str]:
     """Uids by which claims name a VMI: its own, and its VM's."""
-    return set() if vmi is None else {uid for uid in (vmi.uid, vmi.vm) if uid}
+    if vmi is None:
+        return ()
+    return (vmi.uid, vmi.vm) if vmi.vm else (vmi.uid,)
 
 
 def _recorded(vmi: Vmi | None) -> set[Key]:

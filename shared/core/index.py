@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -25,13 +25,14 @@ class Index(Generic[K, V]):
             return (self._one[key],)
         return self._several.get(key, ())
 
-    def move(self, value: V, before: Iterable[K], after: Iterable[K]) -> None:
-        """A value that was under some keys is now under others."""
-        old, new = set(before), set(after)
-        for key in old - new:
-            self._discard(key, value)
-        for key in new - old:
-            self._add(key, value)
+    def move(self, value: V, before: Collection[K], after: Collection[K]) -> None:
+        """A value that was under some keys is now under others: few, or found by hash."""
+        for key in before:
+            if key not in after:
+                self._discard(key, value)
+        for key in after:
+            if key not in before:
+                self._add(key, value)
 
     def _add(self, key: K, value: V) -> None:
         if key in self._several:

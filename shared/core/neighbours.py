@@ -224,8 +224,10 @@ def _counts(spread: Spread, placing: PodPlacing, node: Node) -> bool:
     """Whether a node counts for a constraint of a pod."""
     if spread.honors_affinity and not may_run(placing, node):
         return False
-    taints = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
-    return not spread.honors_taints or tolerates_all(placing.tolerations, taints)
+    if not spread.honors_taints:
+        return True
+    taints = [taint for taint in node.taints if taint.effect != "PreferNoSchedule"]
+    return tolerates_all(placing.tolerations, taints)
 
 
 def may_run(placing: PodPlacing, node: Node) -> bool:

@@ -72,7 +72,7 @@ class Rooms:
         for sign, state in ((-1, before), (1, now)):
             if state is not None:
                 self._count(place(state), state.requests, sign)
-        return frozenset(old | new)
+        return frozenset((*old, *new))
 
     def _count(self, node: str, requests: Mapping[str, int], sign: int) -> None:
         used = self._used.setdefault(node, {})

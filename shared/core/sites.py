@@ -128,7 +128,7 @@ class Sites:
             if site.kind is not None:
                 del site.kind.nodes[bisect_left(site.kind.nodes, (site.spare, name))]
                 insort(site.kind.nodes, (spare, name))
-            self.by_name[name] = replace(site, spare=spare)
+            self.by_name[name] = Site(site.node, site.free, spare, site.kind)
 
     def _enter(self, node: Node, units: Mapping[str, int], spare: int) -> Kind:
         """Count a node with its kind."""
@@ -141,13 +141,15 @@ class Sites:
             for resource, count in free.items():
                 self._by_resource.setdefault(resource, {}).setdefault(count, {})[kind] = None
         insort(kind.nodes, (spare, node.name))
-        self._free.update(free)
+        for resource, count in free.items():
+            self._free[resource] += count
         return kind
 
     def _leave(self, kind: Kind, spare: int, name: str) -> None:
         """No longer count a node with its kind."""
         del kind.nodes[bisect_left(kind.nodes, (spare, name))]
-        self._free.subtract(kind.free)
+        for resource, count in kind.free.items():
+            self._free[resource] -= count
         if kind.nodes:
             return
         del self._kinds[kind.taints, tuple(kind.free.items())]

@@ -184,7 +184,7 @@ class Cluster(World):
         """Units by node and device that are booked or held beyond what is there."""
         found = Counter[tuple[str, str]]()
         for each in self.state.nodes.values():
-            for resource, has in self.state.holders.stock(each).items():
+            for resource, has in self.state.stock(each.name).items():
                 found[each.name, resource] = max(0, has.bound + has.outside - has.total)
         return found
 
@@ -335,7 +335,7 @@ def _what_fits_is_placed(cluster: Cluster) -> None:
         for entry in vmi.record:
             asked[entry.resource_name] += entry.count
         for each in cluster.state.nodes.values():
-            stock = cluster.state.holders.stock(each)
+            stock = cluster.state.stock(each.name)
             own = Counter[str]()
             for claim in claims:
                 if claim.node_name == each.name:

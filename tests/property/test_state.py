@@ -128,7 +128,7 @@ def test_taking_everything_away_leaves_nothing_behind(steps: list[Change]) -> No
         state.apply(Gone(value))
     fresh = ClusterState()
     assert figures(state) == figures(fresh)
-    for attribute in ("_uses", "_stock", "_sums"):
+    for attribute in ("_parts", "_held", "_stock", "_sums"):
         assert not getattr(state, attribute), attribute
     assert not state._budgets._ledgers
     assert not state._budgets._keys
