@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import admitting, cost, deciding, decoding, keeping_up, memory, openb
+from tests.bench import admitting, cost, deciding, decoding, keeping_up, memory, openb, passing
 from tests.bench.results import Row, table, write
 from tests.bench.size import FULL
 
 FOLDER = Path(".run/bench")
-NAMES = ("cost", "decide", "decode", "memory", "storm", "admission")
+NAMES = ("cost", "decide", "pass", "decode", "memory", "storm", "admission")
 
 
 def say(line: str) -> None:
@@ -30,6 +30,7 @@ def _measures(given: argparse.Namespace) -> dict[str, Callable[[], list[Row]]]:
     return {
         "cost": lambda: cost.measure(runs),
         "decide": lambda: deciding.measure(runs),
+        "pass": lambda: passing.measure(runs),
         "decode": lambda: decoding.measure(runs),
         "memory": lambda: memory.measure(runs, FOLDER),
         "storm": lambda: keeping_up.measure(runs, FOLDER),
