@@ -12,12 +12,22 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import admitting, cost, deciding, decoding, keeping_up, memory, openb, passing
+from tests.bench import (
+    admitting,
+    cost,
+    deciding,
+    decoding,
+    keeping_up,
+    memory,
+    openb,
+    passing,
+    placing,
+)
 from tests.bench.results import Row, table, write
 from tests.bench.size import FULL
 
 FOLDER = Path(".run/bench")
-NAMES = ("cost", "decide", "pass", "decode", "memory", "storm", "admission")
+NAMES = ("cost", "decide", "pass", "decode", "memory", "storm", "admission", "placing")
 
 
 def say(line: str) -> None:
@@ -35,6 +45,7 @@ def _measures(given: argparse.Namespace) -> dict[str, Callable[[], list[Row]]]:
         "memory": lambda: memory.measure(runs, FOLDER),
         "storm": lambda: keeping_up.measure(runs, FOLDER),
         "admission": lambda: admitting.measure(runs, FOLDER),
+        "placing": lambda: placing.measure(runs, FOLDER),
         "openb": lambda: openb.measure(given.openb),
         "soak": lambda: keeping_up.measure(1, FOLDER, seconds=given.minutes * 60, seed=given.seed),
     }
