@@ -108,6 +108,7 @@ TEMPLATES: dict[Reason, str] = {
     Reason.NODE_REFUSED: "units are free, but only where starting the VM failed lately",
     Reason.RESERVED: "the free units are kept for a VM that has waited longer",
     Reason.NODE_LOST: "the place of these units is gone, or cannot keep them",
+    Reason.UNEVALUATED: "nobody has looked at it yet",
 }
 """One text per reason; the words are for tenants: they count units and name no node."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
+from pydantic.config import JsonDict
 
 from shared.api.base import (
     LABEL_LENGTH,
@@ -18,10 +19,11 @@ from shared.api.base import (
     Units,
 )
 from shared.api.columns import Column
-from shared.api.conditions import Condition
+from shared.api.conditions import Condition, ConditionType
 from shared.api.meta import ListMeta, ObjectMeta
 from shared.api.rules import CLASS_REFERENCE, held_to, immutable, keyed_by
-from shared.reasons import Reason
+from shared.core.terms import Truth
+from shared.reasons import Reason, say
 from shared.vocabulary import GROUP_VERSION, KIND_CLAIM
 
 _IMMUTABLE: Final = immutable("delete the claim and order another one")
@@ -96,6 +98,30 @@ class GPUClaimStatus(Model):
     starts or runs uses them; Disrupted: the node cannot keep them."""
 
 
+def _at_first(type_: ConditionType, status: Truth, reason: Reason) -> JsonValue:
+    message = say(reason) if status is Truth.UNKNOWN else ""
+    return {
+        "type": type_,
+        "status": status,
+        "lastTransitionTime": "1970-01-01T00:00:00Z",
+        "reason": reason,
+        "message": message,
+    }
+
+
+_AT_FIRST: Final[JsonDict] = {
+    "default": {
+        "conditions": [
+            _at_first(ConditionType.READY, Truth.UNKNOWN, Reason.UNEVALUATED),
+            _at_first(ConditionType.BOUND, Truth.UNKNOWN, Reason.UNEVALUATED),
+            _at_first(ConditionType.ATTACHED, Truth.FALSE, Reason.NOT_IN_USE),
+            _at_first(ConditionType.DISRUPTED, Truth.FALSE, Reason.UNDISTURBED),
+        ]
+    }
+}
+"""What a claim says before the binder has looked at it (rule 3.5): the API server shows it."""
+
+
 class GPUClaim(Model):
     """Units of one GPUClass, held for a tenant until the claim is deleted.
 
@@ -115,7 +141,7 @@ class GPUClaim(Model):
     spec: GPUClaimSpec
     """What is ordered. Immutable."""
 
-    status: GPUClaimStatus | None = None
+    status: Annotated[GPUClaimStatus | None, Field(json_schema_extra=_AT_FIRST)] = None
     """What the claim holds, and who uses it."""
 
 

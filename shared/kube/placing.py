@@ -123,7 +123,8 @@ def claim_written(metadata: Json, status: Json) -> ClaimWritten:
         )
         if waiting
         else None,
-        conditions=_conditions(status),
+        # Before the first of our writes the API server shows what a claim says at first.
+        conditions=_conditions(status) if "epoch" in status else (),
     )
 
 

@@ -84,6 +84,25 @@ async def test_a_claim_is_for_one_unit_unless_it_says_more(kinds: Cluster, names
     assert stored["spec"] == {"className": "a100", "count": 1}
 
 
+async def test_a_claim_that_nobody_has_looked_at_says_so(kinds: Cluster, namespace: str) -> None:
+    """Rule 3.5: also while no binder runs. What a tenant then changes of it leaves that alone."""
+    stored = await kinds.admin.create(gpu_claim(namespace))
+    said = {
+        each["type"]: (each["status"], each["reason"]) for each in stored["status"]["conditions"]
+    }
+    assert said == {
+        "Ready": ("Unknown", "Unevaluated"),
+        "Bound": ("Unknown", "Unevaluated"),
+        "Attached": ("False", "NotInUse"),
+        "Disrupted": ("False", "Undisturbed"),
+    }
+    labelled = {"metadata": {"labels": {"for": "train"}}}
+    changed = await kinds.admin.patch(CLAIM, "train", labelled, namespace)
+    assert changed["status"] == stored["status"]
+    shown = (await kinds.kubectl("get", "gpuclm", namespace=namespace)).checked
+    assert shown.splitlines()[1].split()[:5] == ["train", "a100", "1", "Unknown", "Unevaluated"]
+
+
 async def test_a_claim_can_be_waited_for(kinds: Cluster, namespace: str) -> None:
     """`kubectl wait --for=condition=Bound` works (rule 3.2)."""
     await kinds.admin.create(gpu_claim(namespace))
@@ -178,7 +197,7 @@ async def test_status_is_written_through_its_own_door_alone(
     await kinds.admin.apply({**gpu_claim(namespace), "status": {"nodeName": "mine"}})
 
     assert "status" not in await kinds.admin.get(CLASS, name)
-    assert "status" not in await kinds.admin.get(CLAIM, "train", namespace)
+    assert "nodeName" not in (await kinds.admin.get(CLAIM, "train", namespace))["status"]
 
 
 async def test_the_spec_cannot_be_written_through_the_door_of_the_status(
@@ -190,7 +209,7 @@ async def test_the_spec_cannot_be_written_through_the_door_of_the_status(
 
     stored = await kinds.admin.get(CLAIM, "train", namespace)
     assert stored["spec"]["count"] == 1
-    assert stored["status"] == {"nodeName": "gpu-1"}
+    assert stored["status"]["nodeName"] == "gpu-1"
 
 
 async def test_a_status_with_a_word_that_is_no_reason_is_refused(

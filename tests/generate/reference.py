@@ -183,12 +183,13 @@ def _fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, st
 
 
 def _type(schema: Mapping[str, Any], *, required: bool) -> str:
+    default = schema.get("default", {})  # a whole object is no matter for a cell
     return "; ".join(
         part
         for part in (
             _plain(schema),
             _bounds(schema),
-            f"default `{schema['default']}`" if "default" in schema else "",
+            "" if isinstance(default, dict) else f"default `{default}`",
             "required" if required else "",
         )
         if part

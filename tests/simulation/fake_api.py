@@ -74,6 +74,8 @@ class FakeApi:
     chance: random.Random
     policies: Sequence[Policy] = ()
     _examined: set[Kind] = field(default_factory=set)
+    _unstored: set[str] = field(default_factory=set)
+    """Uids of objects whose status is a default: the first update of any sort stores it."""
 
     def __post_init__(self) -> None:
         for kind in served().values():
@@ -129,7 +131,11 @@ class FakeApi:
         before = self.store.get(kind, (namespace, name))
         if before is not None:
             raise already_exists(kind, name, is_going(before))
-        return new if dry_run else self.store.put(kind, (namespace, name), new, who)
+        if dry_run:
+            return new
+        if kind.is_custom and kind.has_status and STATUS in new:
+            self._unstored.add(given["uid"])
+        return self.store.put(kind, (namespace, name), new, who)
 
     def replace(self, kind: Kind, key: Key, obj: Raw, who: str, subresource: str = "") -> Raw:
         """Replace an object, or its status.
@@ -309,7 +315,7 @@ class FakeApi:
         if version and version != was["resourceVersion"]:
             raise conflict(kind, key[1])
         bare = {k: v for k, v in was.items() if k != "resourceVersion"}
-        if new == {**old, "metadata": bare}:
+        if new == {**old, "metadata": bare} and was["uid"] not in self._unstored:
             return old
         if kind.counts and _wanted(kind, new) != _wanted(kind, old):
             given["generation"] = was["generation"] + 1
@@ -324,6 +330,7 @@ class FakeApi:
         if is_going(old) and not _is_kept(kind, given):
             self.store.remove(kind, key, new, who)
             return {**new, "metadata": {**given, "resourceVersion": was["resourceVersion"]}}
+        self._unstored.discard(was["uid"])
         return self.store.put(kind, key, new, who)
 
     def _open(self, kind: Kind, namespace: str, name: str) -> None:

@@ -92,6 +92,14 @@ def test_what_was_last_written_to_a_claim_is_read() -> None:
     )
 
 
+def test_what_a_claim_says_at_first_was_not_written_by_anybody() -> None:
+    """Else its conditions would be taken over with the time that stands there until then."""
+    at_first = {"conditions": [{**CONDITION, "lastTransitionTime": "1970-01-01T00:00:00Z"}]}
+    got = decode.claim(changed(CLAIM, "status", at_first), no_problem, placing=True).written
+    assert got is not None
+    assert got.conditions == ()
+
+
 def test_nothing_was_written_to_a_claim_without_a_status() -> None:
     raw = changed(CLAIM, "status", None)
     got = decode.claim(raw, no_problem, placing=True).written
