@@ -47,7 +47,7 @@ from shared.core.placement import place
 from shared.core.sites import Sites
 from shared.core.terms import LimitingLevel
 from shared.reasons import Figures, Reason, Words, say
-from shared.vocabulary import FINALIZER_CLAIM, GATE
+from shared.vocabulary import FINALIZER_CLAIM
 
 Hindrance = Callable[[Unit, ClusterState], Verdict | None]
 """Why a unit can be placed nowhere, whatever is free; None where that is no hindrance."""
@@ -142,7 +142,8 @@ class Decisions:
         made = Counter[str]()
         for unit in units:
             for item in unit.items:
-                if item.before is None:
+                if item.before is None:  # it counts under both keys, as every claim
+                    made[item.unbound.class_name] += item.unbound.count
                     made[item.resource] += item.unbound.count
         return frozenset(
             unit.key
@@ -150,7 +151,7 @@ class Decisions:
             for item in unit.items
             if (gpu_class := state.classes.get(item.unbound.class_name)) is not None
             and (left := state.remaining(unit.namespace, gpu_class.name)) is not None
-            and left.units < sum(made[each] for each in {item.resource, gpu_class.resource_name})
+            and left.units < max(made[gpu_class.name], made[gpu_class.resource_name])
         )
 
     def _lay_aside(self, unit: Unit) -> None:
@@ -207,10 +208,8 @@ class Decisions:
             bookings += self._booking(item, node_name, standing, is_new=bool(made))
         steps = [prepare, bookings]
         pod = unit.pod
-        if pod is not None and pod.placing is not None:
-            gates = tuple(gate for gate in pod.placing.gates if gate != GATE)
-            placing = replace(pod.placing, gates=gates)
-            laid.append(replace(pod, pinned_to=node_name, placing=placing))
+        if pod is not None:
+            laid.append(replace(pod, pinned_to=node_name))
             steps.append([_start(pod, node_name)])
         self._trial.put(*laid)
         self._add(self.works, unit.key, steps)
@@ -230,7 +229,7 @@ class Decisions:
         ref = _after_first_write(item.ref) if is_new else item.ref
         if held:
             return [] if is_told(before, standing) else [report(before, ref, standing, self._now)]
-        since = before.written.bound if before.written is not None and before.node_name else ""
+        since = before.written.bound if before.written is not None else ""
         return [
             BookClaim(
                 ref,

@@ -3,7 +3,17 @@
 from dataclasses import replace
 
 from shared.core.model import Attachment
-from tests.unit.binder.world import CLASSES, World, node, order, quota, started, template, vm
+from tests.unit.binder.world import (
+    CLASSES,
+    World,
+    gpu_class,
+    node,
+    order,
+    quota,
+    started,
+    template,
+    vm,
+)
 
 TRAIN = Attachment("VirtualMachine", "train", "vm-train")
 
@@ -30,6 +40,37 @@ def test_what_waits_in_back_off_still_counts_before_what_is_younger() -> None:
     world.settle()
     assert world.starts() == {}
     assert world.waits_for(template("young")) == "BudgetExceeded"
+
+
+def test_vms_of_a_class_that_got_another_device_meanwhile_share_its_budget_all_the_same() -> None:
+    world = World()
+    here, new = node("n1", a100=2), "nvidia.com/NEW"
+    world.put(quota(2), replace(here, allocatable={**here.allocatable, new: 2}))
+    world.put(*vm("old", {"a100": 2}, age=60), gpu_class("a100", new))
+    vmi, pod = vm("young", {"a100": 2})
+    record = tuple(replace(each, resource_name=new) for each in vmi.record)
+    world.put(replace(vmi, record=record), replace(pod, requests={new: 2}))
+    world.settle()
+    assert world.starts() == {"pod-old": "n1"}
+    assert world.waits_for(template("young")) == "BudgetExceeded"
+
+
+def test_the_pod_of_what_is_in_back_off_still_counts_for_the_device() -> None:
+    """Before any claim was made for it."""
+    world = World()
+    world.put(quota(1, CLASSES["a100"]), *vm("bad", {"a100": 1}, age=60))
+    world.backed_off = frozenset({"set/vmi-bad"})
+    world.put(node("n1", a100=8), *vm("young", {"a100": 1}))
+    world.settle()
+    assert world.starts() == {}
+    assert world.waits_for(template("young")) == "BudgetExceeded"
+
+
+def test_what_stays_where_it_is_takes_no_room_twice() -> None:
+    world = World()
+    world.put(node("n1", a100=3), order("o1", 2, "n1"))
+    world.put(*vm("old", claims={"o1": 2}, age=60), *vm("young", {"a100": 1}))
+    assert started(world.step()) == ["pod-old", "pod-young"]
 
 
 def test_what_an_order_holds_is_not_given_away_while_its_vm_waits_for_more() -> None:
