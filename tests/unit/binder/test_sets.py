@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from binder.actions import BookClaim, CreateClaim, DeleteClaim, ReleaseClaim, RemoveFinalizer
+from binder.actions import CreateClaim, DeleteClaim, ReleaseClaim, RemoveFinalizer
 from binder.sets import NAME_LENGTH_MAX, template_name
 from shared.core.model import Attachment, Placement, Pod, Settings, Vmi
 from shared.core.placing import PodPlacing
@@ -189,53 +189,6 @@ def test_a_split_set_that_fits_nowhere_is_lost_as_a_whole() -> None:
     assert world.says("o1", "Disrupted") == ("True", "NodeLost")
     world.settle()
     assert world.step() == []
-
-
-def _half_booked() -> World:
-    """A VM of two entries at the gate, of which the second claim was not booked."""
-    world = World()
-    world.put(node("n1", a100=1, l40s=1), *vm("train", {"a100": 1, "l40s": 1}))
-    world.applier.do(
-        world.plan(), lambda each: isinstance(each, BookClaim) and each.claim.name.endswith("-1")
-    )
-    assert world.where() == {template("train", 0): "n1", template("train", 1): ""}
-    return world
-
-
-def test_what_a_vm_got_a_part_of_it_keeps_none_of_while_it_waits() -> None:
-    """Else two that each hold what the other needs wait for ever."""
-    world = _half_booked()
-    world.put(node("n1", a100=1))
-    world.settle()
-    assert world.where() == {template("train", 0): "", template("train", 1): ""}
-    assert world.says(template("train", 0), "Bound") == ("False", "NodeLost")
-    assert world.waits_for(template("train", 0)) == "NoCapacity"
-    assert world.claim(template("train", 0)).attached_to == TRAIN
-
-
-def test_what_a_vm_without_a_pod_got_a_part_of_is_gathered_or_lost_as_well() -> None:
-    world = _half_booked()
-    world.gone(world.pod("pod-train"))
-    world.settle()
-    assert world.where() == {template("train", 0): "n1", template("train", 1): "n1"}
-    world = _half_booked()
-    world.gone(world.pod("pod-train"))
-    world.put(node("n1", a100=1))
-    world.settle()
-    assert world.where() == {template("train", 0): "", template("train", 1): ""}
-
-
-def test_an_order_is_held_though_a_claim_that_was_made_beside_it_was_not_booked() -> None:
-    world = World()
-    world.put(node("n1", a100=2, l40s=1), order("o1", 2))
-    world.settle()
-    world.put(*vm("train", {"l40s": 1}, {"o1": 2}))
-    world.applier.do(world.plan(), lambda each: isinstance(each, BookClaim))
-    assert world.claim("o1").attached_to == TRAIN
-    world.put(node("n1", a100=2))
-    world.settle()
-    assert world.where() == {"o1": "n1", template("train"): ""}
-    assert world.claim("o1").attached_to is None
 
 
 def test_a_set_that_is_partly_lost_is_gathered_where_the_rest_of_it_is() -> None:

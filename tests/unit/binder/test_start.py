@@ -190,6 +190,13 @@ def test_a_pod_that_is_being_deleted_is_not_started() -> None:
     assert started(world.settle()) == []
 
 
+def test_a_pod_that_ended_at_the_gate_is_not_started() -> None:
+    world = World()
+    vmi, pod = vm("train", {"a100": 1})
+    world.put(node("n1", a100=1), vmi, replace(pod, ended=True))
+    assert started(world.settle()) == []
+
+
 def test_a_vmi_that_is_being_deleted_is_not_started() -> None:
     world = World()
     vmi, pod = vm("train", {"a100": 1})
@@ -234,6 +241,8 @@ def test_with_the_feature_off_nothing_is_placed_and_the_gate_is_open() -> None:
     done = world.settle()
     assert (booked(done), started(done)) == ([], ["pod-train"])
     assert world.starts() == {}
+    acts = [type(each) for each in done if isinstance(each, TellVmi | StartPod)]
+    assert acts == [TellVmi, StartPod], "it is told before it is so"
     assert world.events == [("train", "Disabled")]
     assert world.waits_for("o1") == "Disabled"
     world.put(Settings())
@@ -256,6 +265,27 @@ def test_a_failed_write_of_one_set_does_not_hold_up_the_others() -> None:
     assert world.starts() == {"pod-good": "n1"}
     world.settle()
     assert world.starts() == {"pod-good": "n1", "pod-bad": "n1"}
+
+
+def test_when_only_the_start_failed_only_the_start_is_tried_again() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 1}))
+    world.applier.do(world.plan(), lambda each: isinstance(each, StartPod))
+    [work] = [each for each in world.plan().works if each.key == "set/vmi-train"]
+    assert [[type(each) for each in step] for step in work.steps] == [[StartPod]]
+
+
+def test_an_order_that_is_booked_under_another_name_than_its_vm_asks_for_is_booked_anew() -> None:
+    world = World()
+    new = "nvidia.com/NEW"
+    here = node("n1", a100=1)
+    vmi, pod = vm("train", claims={"o1": 1})
+    record = tuple(replace(each, resource_name=new) for each in vmi.record)
+    world.put(replace(here, allocatable={**here.allocatable, new: 1}), order("o1", 1, "n1"))
+    world.put(replace(vmi, record=record), replace(pod, requests={new: 1}))
+    world.settle()
+    assert world.starts() == {"pod-train": "n1"}
+    assert world.claim("o1").resource_name == new
 
 
 def test_a_pod_is_not_started_while_a_booking_of_its_set_failed() -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from binder.actions import ReportClaim, TellVmi
 from shared.core.model import Disclosure, Namespace, Quota
 from tests.unit.binder.world import (
+    TENANT,
     World,
     at,
     gpu_class,
@@ -54,6 +55,22 @@ def test_what_the_budget_leaves_is_told() -> None:
     waiting = world.waiting(template("train"))
     assert waiting.reason == "BudgetExceeded"
     assert waiting.message == "class a100: asked 4: this tenant's budget has 1 left"
+
+
+def test_a_budget_that_is_overdrawn_leaves_nothing_and_not_less() -> None:
+    world = World()
+    world.put(quota(1), node("n1", a100=8), order("o1", 4, "n1"), *vm("train", {"a100": 2}))
+    world.settle()
+    told = "class a100: asked 2: this tenant's budget has 0 left"
+    assert world.waiting(template("train")).message == told
+
+
+def test_of_two_classes_that_are_over_budget_the_first_by_name_is_told() -> None:
+    world = World()
+    keys = {f"{each}.gpuclass.gpu.cozystack.io/units": 0 for each in ("a100", "l40s")}
+    world.put(Quota(TENANT, "q", keys), *vm("train", {"l40s": 1, "a100": 1}))
+    world.settle()
+    assert world.waiting(template("train")).message.startswith("class a100:")
 
 
 def test_whose_budget_it_is_is_told_rightly() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from binder.actions import AddFinalizer
 from shared.core.model import Attachment, Volume, VolumeClaim
 from shared.core.placing import VmiVolume
 from shared.core.scheduling import NodeTerm, Requirement
@@ -37,6 +38,38 @@ def test_a_claim_of_somebody_else_under_the_name_of_a_template_claim_is_not_used
     world.put(node("n1", a100=4), forged, *vm("train", {"a100": 1, "l40s": 1}))
     assert started(world.step()) == []
     assert world.events == [("train", "ClaimInUse")]
+
+
+def test_nobody_is_named_where_a_claim_is_not_known_to_be_a_vm_s() -> None:
+    world = World()
+    forged = replace(order(template("train")), is_template=True, owner="vmi-other")
+    world.put(node("n1", a100=4), forged, *vm("train", {"a100": 1, "l40s": 1}))
+    world.step()
+    told = world.waiting(template("train", 1)).message
+    assert told == "the claim vmi-train-0 belongs to another VM"
+
+
+def test_an_order_that_says_it_is_another_vm_s_is_not_left_so_when_its_own_waits() -> None:
+    world = World()
+    vmi, _ = vm("train", claims={"o1": 4})
+    stale = Attachment("VirtualMachine", "other", "vm-other")
+    world.put(order("o1", 4, attached_to=stale), replace(vmi, active_pods=(), phase="Pending"))
+    world.settle()
+    assert world.waits_for("o1") == "NoCapacity"
+    assert world.claim("o1").attached_to is None
+
+
+def test_an_order_that_leaves_gets_no_finalizer_when_its_vm_migrates() -> None:
+    """Kubernetes refuses one on what is being deleted."""
+    world = World()
+    bare = order("o1", 1, "n1")
+    assert bare.written is not None
+    leaving = replace(bare, deleting=True, written=replace(bare.written, finalizers=("other",)))
+    world.put(node("n1", a100=1), node("n2", a100=1), leaving)
+    world.put(*vm("train", claims={"o1": 1}, node_name="n2"))
+    done = world.settle()
+    assert booked(done) == ["o1"]
+    assert not any(isinstance(each, AddFinalizer) and each.object.name == "o1" for each in done)
 
 
 def test_a_claim_that_vanishes_under_a_vm_that_runs_is_made_anew_where_it_runs() -> None:
