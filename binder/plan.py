@@ -28,8 +28,8 @@ class View:
     Attributes:
         state: the cluster, own writes that are not seen yet among it, with its `sites`.
         agenda: what is to be done in that state.
-        backed_off: keys of works that failed lately: those are left alone, and stand in nobody's
-            way.
+        backed_off: keys of works that failed lately: sets among them are left alone, and stand
+            in nobody's way. The others may be planned; who carries out leaves them.
         told: by uid of a VMI, the last event about it in this term.
     """
 
@@ -57,15 +57,13 @@ def plan(
     upkeep = [
         work
         for key, task in sorted(view.agenda.claims().items())
-        if task in phases
-        and (work := look_after(view.state, key, task, rfc3339(now))) is not None
-        and work.key not in view.backed_off
+        if task in phases and (work := look_after(view.state, key, task, rfc3339(now))) is not None
     ]
     with Trial(view.state) as trial:
         decisions = Decisions(trial, view.told, rfc3339(now), hindrances)
         decisions.run(todo, view.backed_off)
     classes, classes_due = report_classes(view.state, view.agenda, now)
     hints, hints_due = view.agenda.budget_keys.works(now)
-    told = [work for work in (*classes, *hints) if work.key not in view.backed_off]
     due = [each for each in (classes_due, hints_due) if each is not None]
-    return Plan((*decisions.works, *upkeep, *decisions.waiting, *told), min(due, default=None))
+    works = (*decisions.works, *upkeep, *decisions.waiting, *classes, *hints)
+    return Plan(works, min(due, default=None))

@@ -189,7 +189,7 @@ def ground(gpu_set: GpuSet) -> str:
     While a VM migrates it has two: it is on its source until KubeVirt says otherwise.
     """
     nodes = {place(pod) for pod in gpu_set.placed}
-    if len(nodes) > 1 and gpu_set.vmi.node_name in nodes:
+    if gpu_set.vmi.node_name in nodes:
         return gpu_set.vmi.node_name
     if len(nodes) > 1:
         targets = [pod for pod in gpu_set.placed if pod.placing and pod.placing.migration]

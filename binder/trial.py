@@ -35,7 +35,6 @@ class Trial:
         back: list[Change] = [
             Put(claim) if claim is not None else Gone(holders.claims[key])
             for key, claim in self._claims.items()
-            if claim is not None or key in holders.claims
         ]
         back += [Put(pod) for pod in self._pods.values() if pod is not None]
         self.state.apply_all(back)

@@ -91,7 +91,8 @@ class Applier:
             case DeleteClaim():
                 claim = self._claim(action.claim)
                 if _written(claim).finalizers:
-                    self.change(Put(replace(claim, deleting=True)))
+                    written = replace(_written(claim), resource_version=self._next())
+                    self.change(Put(replace(claim, deleting=True, written=written)))
                 else:
                     self.change(Gone(claim))
             case AddFinalizer() | RemoveFinalizer():

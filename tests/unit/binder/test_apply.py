@@ -146,6 +146,12 @@ def test_nothing_waits_for_an_event(error: ApiError) -> None:
     assert seconds < 0.1
 
 
+def test_an_event_that_is_there_is_told_and_nothing_else_is_learnt_of_it() -> None:
+    (result,), learnt, _ = perform(Server(), Work("set/a", ((EVENT,),)))
+    assert result.done
+    assert learnt == [(Kind.EVENT, {"name": EVENT.event_name})]
+
+
 def test_nothing_is_sent_and_nothing_counts_as_done_once_we_do_not_lead() -> None:
     server = Server()
     results, learnt, _ = perform(

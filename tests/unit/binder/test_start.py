@@ -5,6 +5,7 @@ from dataclasses import replace
 from binder.actions import AddFinalizer, BookClaim, CreateClaim, StartPod, TellVmi
 from shared.core.model import Gone, Object, Put, Settings
 from shared.core.scheduling import Taint, Toleration
+from tests.unit.binder.applier import actions
 from tests.unit.binder.world import (
     CLASSES,
     World,
@@ -188,6 +189,31 @@ def test_a_pod_that_is_being_deleted_is_not_started() -> None:
     assert pod.placing is not None
     world.put(node("n1", a100=1), vmi, replace(pod, placing=replace(pod.placing, deleted=at(0))))
     assert started(world.settle()) == []
+
+
+def test_of_two_launchers_at_the_gate_the_older_one_is_started() -> None:
+    world = World()
+    vmi, pod = vm("train", {"a100": 1}, age=60)
+    younger = replace(vm("train", {"a100": 1})[1], name="a-younger", uid="younger")
+    world.put(node("n1", a100=1), replace(vmi, active_pods=(pod.uid, "younger")), pod, younger)
+    assert started(world.settle()) == ["pod-train"]
+
+
+def test_works_come_in_the_order_of_precedence() -> None:
+    """What starts, then what claims need else, then what waits, then classes."""
+    world = World()
+    world.put(node("n1", a100=1), *vm("starts", {"a100": 1}, age=60), *vm("waits", {"a100": 1}))
+    for name in ("z-leaves", "a-leaves"):
+        world.put(replace(order(name, 1, "gone"), deleting=True))
+    keys = [work.key for work in world.plan().works]
+    assert keys == [
+        "set/vmi-starts",
+        "claim/tenant-a/a-leaves",
+        "claim/tenant-a/z-leaves",
+        "set/vmi-waits",
+        "class/a100",
+        "class/l40s",
+    ]
 
 
 def test_a_pod_that_ended_at_the_gate_is_not_started() -> None:
@@ -417,6 +443,15 @@ def test_a_plan_leaves_the_state_as_it_was() -> None:
     assert (world.state.holders.claims, world.state.holders.pods) == before
     assert world.state.remaining("tenant-a", "a100") == remaining
     assert world.state.capacity("a100") == capacity
+
+
+def test_a_plan_that_starts_what_a_budget_just_lets_through_leaves_the_state_as_it_was() -> None:
+    world = World()
+    world.put(quota(1, CLASSES["a100"]), node("n1", a100=4))
+    world.put(*vm("old", {"a100": 1}, age=60), *vm("young", {"a100": 1}))
+    before = dict(world.state.holders.claims), dict(world.state.holders.pods)
+    assert any(isinstance(each, StartPod) for each in actions(world.plan()))
+    assert (world.state.holders.claims, world.state.holders.pods) == before
 
 
 def test_what_is_planned_does_not_depend_on_the_order_in_which_objects_came() -> None:

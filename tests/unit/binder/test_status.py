@@ -74,6 +74,19 @@ def test_a_claim_whose_node_cannot_keep_it_is_disrupted_and_still_booked(gone: b
     assert says(world, "o1") == (PLACED, PLACED, IN_USE, CALM)
 
 
+def test_a_set_without_a_pod_says_that_its_node_is_not_well() -> None:
+    """As between the pod that binds volumes and the launcher."""
+    world = World()
+    world.put(node("n1", a100=2), order("o1"), *vm("train", {"a100": 1}, {"o1": 1}))
+    world.settle()
+    world.gone(world.pod("pod-train"))
+    world.put(replace(node("n1", a100=2), ready=False))
+    world.settle()
+    assert world.where() == {"o1": "n1", template("train"): "n1"}
+    for name in world.where():
+        assert says(world, name) == (PLACED, PLACED, IN_USE, LOST)
+
+
 def test_an_order_that_no_vm_uses_says_that_its_node_is_not_well() -> None:
     world = World()
     world.put(node("n1", a100=1), order("o1"))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from binder.actions import ReportClaim, TellVmi
-from shared.core.model import Disclosure, Namespace, Quota
+from shared.core.model import Disclosure, Namespace, Quota, Settings
 from tests.unit.binder.world import (
     TENANT,
     World,
@@ -207,6 +207,36 @@ def test_when_the_reason_began_is_kept_while_the_numbers_change() -> None:
     assert (waiting.message, waiting.since) == ("asked 4: 3 free", at(0))
 
 
+def test_another_reason_begins_when_it_comes() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    world.put(node("n2", a100=1))
+    began = world.now
+    world.settle()
+    waiting = world.waiting(template("train"))
+    assert waiting.reason == "SetDoesNotFitOneNode"
+    assert waiting.since == began.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_lost_order_says_why_it_is_not_bound_again_when_that_changes() -> None:
+    """None of its conditions does."""
+    world = World()
+    world.put(order("o1", 2, lost=True), node("n1", a100=1))
+    world.settle()
+    world.put(node("n2", a100=1))
+    world.settle()
+    assert world.waits_for("o1") == "SetDoesNotFitOneNode"
+
+
+def test_a_lost_order_stays_lost_while_the_feature_is_off() -> None:
+    world = World()
+    world.put(Settings(enabled=False), order("o1", 2, lost=True))
+    world.settle()
+    assert world.says("o1", "Bound") == ("False", "NodeLost")
+    assert world.waits_for("o1") == "Disabled"
+
+
 def test_a_wait_that_goes_on_writes_nothing() -> None:
     world = World()
     world.put(quota(1), node("n1", a100=1), order("o1", 5), *vm("train", {"a100": 2}))
@@ -313,6 +343,7 @@ def test_an_order_keeps_its_units_while_its_vm_waits_for_more_and_says_why() -> 
     assert world.where() == {"o1": "n1", template("train"): ""}
     assert world.says("o1", "Bound") == ("True", "Placed")
     assert world.says("o1", "Attached") == ("False", "NoCapacity")
+    assert world.says("o1", "Disrupted") == ("False", "Undisturbed")
     assert world.claim("o1").attached_to is None
     assert world.waits_for(template("train")) == "NoCapacity"
     assert world.step() == []

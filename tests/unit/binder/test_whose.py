@@ -59,6 +59,54 @@ def test_an_order_that_says_it_is_another_vm_s_is_not_left_so_when_its_own_waits
     assert world.claim("o1").attached_to is None
 
 
+def test_a_pod_of_another_namespace_holds_nothing_of_a_claim() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 1, "n1"), *vm("train", claims={"o1": 1}))
+    pod = world.pod("pod-train")
+    world.gone(pod)
+    world.put(replace(pod, namespace="tenant-b", node_name="n1"))
+    world.put(replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {}
+
+
+def test_a_template_claim_of_another_vm_is_no_order_that_one_can_name() -> None:
+    world = World()
+    world.put(node("n1", a100=2), *vm("other", {"a100": 1}))
+    world.settle()
+    world.put(*vm("train", claims={template("other"): 1}))
+    world.settle()
+    assert world.starts() == {"pod-other": "n1"}
+    assert world.events == [("train", "ClaimNotFound")]
+
+
+def test_a_vm_that_runs_without_an_order_that_is_gone_is_nothing_to_look_at_again() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 1, "n1"))
+    world.put(*vm("train", claims={"o1": 1, "o2": 1}, node_name="n1"))
+    world.settle()
+    assert world.applier.agenda.sets() == {}
+
+
+def test_a_launcher_of_a_vmi_without_a_record_is_left_at_its_gate() -> None:
+    """Nobody knows what it is to get."""
+    world = World()
+    vmi, pod = vm("train", {"a100": 1})
+    world.put(node("n1", a100=1), replace(vmi, record=()), pod)
+    assert started(world.settle()) == []
+    world.put(vmi)
+    assert started(world.settle()) == ["pod-train"]
+
+
+def test_a_vmi_that_failed_is_booked_where_its_pod_still_is() -> None:
+    world = World()
+    world.put(node("n1", a100=1), node("n2", a100=1), order("o1", 1, "n1"))
+    world.put(*vm("train", claims={"o1": 1}, node_name="n2"))
+    world.put(replace(world.state.holders.vmis["vmi-train"], phase="Failed"))
+    world.settle()
+    assert world.where() == {"o1": "n2"}
+
+
 def test_an_order_that_leaves_gets_no_finalizer_when_its_vm_migrates() -> None:
     """Kubernetes refuses one on what is being deleted."""
     world = World()
