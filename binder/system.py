@@ -87,7 +87,7 @@ def status(
         )
     ]
     types = {condition.type for condition in ours}
-    others = [condition for condition in before if condition.get("type") not in types]
+    others = [condition for condition in before if text(condition.get("type")) not in types]
     names = gpu_names(state.classes.values(), state.kubevirt, settings.reading.resource_names)
     return {
         "resourceNames": _names(names),

@@ -173,6 +173,16 @@ def test_a_condition_of_another_kind_stays() -> None:
     assert kept in mappings(status["conditions"])
 
 
+@pytest.mark.parametrize("type_", [None, 3, [], {}])
+def test_a_condition_of_no_kind_stands_in_nobody_s_way(type_: object) -> None:
+    """Stored before a schema knew better, say: a report must not end the process."""
+    odd = {"type": type_, "status": "True"}
+    status = dict(
+        system.status({"status": {"conditions": [odd]}}, cluster(), GpuSettings(), (), NOW)
+    )
+    assert len(list(mappings(status["conditions"]))) == 4
+
+
 def test_nothing_is_written_where_the_status_is_as_it_should_be() -> None:
     """Rule 7.2."""
     raw = {"metadata": {"generation": 1, "resourceVersion": "7"}, "status": {**told(), "epoch": 4}}
