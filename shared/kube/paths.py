@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Final
 from urllib.parse import quote
 
 from shared.errors import BadRequest
+
+_NAME_MAX: Final = 253
+"""The longest name of an object (DNS subdomain)."""
 
 
 def collection(group_version: str, resource: str, namespace: str = "") -> str:
@@ -36,10 +41,14 @@ def item(
 
 
 def _segment(name: str) -> str:
-    """Quote a name; refuse what would lead elsewhere (Kubernetes: IsValidPathSegmentName)."""
-    if not name or name in {".", ".."} or "/" in name or "%" in name:
-        raise BadRequest(
-            f"{name!r} cannot be the name of an object: expected text that is not empty, . or .. "
-            "and has no / or %"
-        )
-    return quote(name, safe="")
+    """Quote a name; refuse what would lead elsewhere (Kubernetes: IsValidPathSegmentName).
+
+    And what is no Unicode, or is longer than the name of anything that we ask for.
+    """
+    if name and len(name) <= _NAME_MAX and name not in {".", ".."} and not {"/", "%"} & set(name):
+        with suppress(UnicodeEncodeError):
+            return quote(name, safe="")
+    raise BadRequest(
+        f"{name[:_NAME_MAX]!r} cannot be the name of an object: expected text of 1 to {_NAME_MAX} "
+        "characters that is not . or .. and has no / or %"
+    )

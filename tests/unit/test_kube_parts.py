@@ -82,7 +82,9 @@ def test_paths_are_those_of_the_api(got: str, want: str) -> None:
     assert got == want
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "%2e%2e", "a%2Fb"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "../x", "%2e%2e", "a%2Fb", "\ud800", "x" * 254]
+)
 def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(BadRequest, match="cannot be the name of an object"):
         item("v1", "secrets", name, "tenant-a")

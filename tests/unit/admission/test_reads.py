@@ -172,6 +172,16 @@ async def test_an_order_learns_which_right_is_missing_and_how_old_what_is_known_
     )
 
 
+@pytest.mark.parametrize("name", ["\ud800", "x" * 254, "a/b", "..", "100%"])
+async def test_what_has_a_name_that_nothing_can_have_is_not_there(name: str) -> None:
+    """Whoever makes an object writes its owner's name; an odd one is no trouble of ours."""
+    api = Api({})
+    got = await reader(api).for_vmi(needs(owner=name))
+    assert (got.owner, got.unread) == (None, ())
+    pod = await reader(api).for_pod(PodNeeds("tenant-acme-lab", name, name))
+    assert (pod.vmi, pod.migration, pod.unread) == (None, None, ())
+
+
 async def test_the_line_of_a_tenant_has_the_ancestors_that_exist() -> None:
     api = Api(
         {
