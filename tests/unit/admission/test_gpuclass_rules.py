@@ -169,6 +169,12 @@ def test_a_conflict_that_is_there_does_not_hinder_what_does_not_touch_it() -> No
     assert changed(old, gpu_class("a100", GA100, displayName="A100"), unread) == Allow()
 
 
+def test_nor_does_a_resource_that_is_there_and_would_not_be_taken_now() -> None:
+    """It may have been stored under an older schema, and the class has to be closed."""
+    old = gpu_class(resource="cpu")
+    assert isinstance(changed(old, gpu_class(resource="cpu", lifecycle="Closed")), Allow)
+
+
 IN_USE = {"finalizers": ["gpu.cozystack.io/class-in-use"]}
 
 
