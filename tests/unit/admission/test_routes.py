@@ -1,0 +1,126 @@
+"""What is counted of reviews: how each ended, why, and how long it took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry
+
+from admission.inputs import (
+    ClassInputs,
+    ClassNeeds,
+    FinalInputs,
+    OrderInputs,
+    OrderNeeds,
+    PodInputs,
+    PodNeeds,
+    Unread,
+    VmiInputs,
+    VmiNeeds,
+)
+from admission.routes import Figures, Webhooks
+from apiserver.app import errors
+from tests.unit.admission.test_gpuclass_rules import gpu_class
+from tests.unit.scripted_api import Raw
+
+CLASSES = "/admission/gpuclasses"
+
+
+class Nothing:
+    """A reader that has read nothing; of classes it says what it could not."""
+
+    def __init__(self, *unread: Unread) -> None:
+        self.unread = unread
+
+    async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
+        del needs
+        return VmiInputs()
+
+    async def for_final(self) -> FinalInputs:
+        return FinalInputs()
+
+    async def for_pod(self, needs: PodNeeds) -> PodInputs:
+        del needs
+        return PodInputs()
+
+    async def for_order(self, needs: OrderNeeds) -> OrderInputs:
+        del needs
+        return OrderInputs()
+
+    async def for_class(self, needs: ClassNeeds) -> ClassInputs:
+        del needs
+        return ClassInputs(unread=self.unread)
+
+
+def review(thing: Raw, version: str = "admission.k8s.io/v1") -> bytes:
+    request = {
+        "uid": "u1",
+        "operation": "CREATE",
+        "kind": {"group": "gpu.cozystack.io", "kind": "GPUClass"},
+        "object": thing,
+    }
+    told = {"apiVersion": version, "kind": "AdmissionReview", "request": request}
+    return json.dumps(told).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "unread", "status", "outcome", "reason"),
+    [
+        pytest.param(review(gpu_class()), "application/json", (), 200, "allowed", "", id="let in"),
+        pytest.param(
+            review(gpu_class(resource="cpu")),
+            "application/json",
+            (),
+            200,
+            "refused",
+            "Malformed",
+            id="refused",
+        ),
+        pytest.param(
+            review(gpu_class()),
+            "application/json",
+            (Unread("the GPU classes", "no answer in time"),),
+            200,
+            "refused",
+            "InputsUnreadable",
+            id="refused since it is us",
+        ),
+        pytest.param(
+            review(gpu_class(), "v2"),
+            "application/json",
+            (),
+            400,
+            "failed",
+            "BadRequest",
+            id="none",
+        ),
+        pytest.param(
+            review(gpu_class()), "text/plain", (), 400, "failed", "BadRequest", id="not JSON's type"
+        ),
+    ],
+)
+async def test_a_review_is_counted_once_by_how_it_ended_and_timed(
+    body: bytes, kind: str, unread: tuple[Unread, ...], status: int, outcome: str, reason: str
+) -> None:
+    registry = CollectorRegistry()
+    seconds: Iterator[float] = count(100.0, 3.0)  # each look is three seconds later
+    hooks = Webhooks(Nothing(*unread), Figures("test", registry), monotonic=lambda: next(seconds))
+    app = web.Application(middlewares=[errors])
+    app.add_routes(hooks.routes())
+    async with TestClient(TestServer(app)) as client:
+        answer = await client.post(CLASSES, data=body, headers={"Content-Type": kind})
+    assert answer.status == status
+    found = {
+        (sample.name, *(sample.labels.get(each) for each in ("outcome", "reason"))): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.labels.get("webhook") == "gpuclasses"
+    }
+    counted = {key: each for key, each in found.items() if key[0] == "test_admission_reviews_total"}
+    assert counted == {("test_admission_reviews_total", outcome, reason): 1.0}
+    assert found["test_admission_review_duration_seconds_sum", None, None] == 3.0
