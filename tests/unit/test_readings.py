@@ -8,9 +8,9 @@ import pytest
 
 from shared.core.budgets import declared
 from shared.core.capacity import takes_new_pods, tolerates
-from shared.core.coverage import is_launcher, place
+from shared.core.coverage import is_launcher, place, recorded_use
 from shared.core.gpunames import gpu_names, is_permitted, kubevirt_in_force
-from shared.core.model import GpuClass, KubeVirt, Node, Pod, Quota, Vmi
+from shared.core.model import GpuClass, KubeVirt, Node, Pod, Quota, RecordEntry, Vmi
 from shared.core.scheduling import Taint, Toleration
 from shared.core.tenants import is_tenant, is_within, parent
 
@@ -150,6 +150,16 @@ def test_the_smallest_of_all_spellings_counts_and_scoped_or_derived_quotas_do_no
         Quota("t", "scoped", {key: 2}, scoped=True),
     ]
     assert declared(quotas) == {key: 7}
+
+
+def test_what_a_vm_without_claims_holds_counts_once_however_many_entries_are_of_it() -> None:
+    """Rule 4.5, placement `scheduler`: two entries are of three units, a claim covers one."""
+    record = tuple(
+        RecordEntry(entry=index, class_name="a100", resource_name="n/a", count=count)
+        for index, count in enumerate((2, 1))
+    )
+    used = recorded_use({"n/a": 2}, Vmi("tenant-a", "vm", "u", record=record))
+    assert used == {"a100.gpuclass.gpu.cozystack.io/units": 2}
 
 
 def test_a_kubevirt_object_counts_in_its_namespace_and_with_a_phase() -> None:

@@ -123,6 +123,14 @@ def test_a_new_resource_is_let_in() -> None:
     assert made(gpu_class()) == Allow()
 
 
+@pytest.mark.parametrize(("length", "fits"), [(244, True), (245, False)])
+def test_a_domain_leaves_room_for_what_quotas_put_before_it(length: int, fits: bool) -> None:
+    """`requests.` and the domain are one name, of at most 253 characters."""
+    domain = ".".join(["d" * 60, "d" * 60, "d" * 60, "d" * (length - 183)])
+    assert len(domain) == length
+    assert isinstance(made(gpu_class(resource=f"{domain}/gpu")), Allow) is fits
+
+
 def test_the_case_of_a_resource_counts() -> None:
     assert made(gpu_class(resource=GA100.lower())) == Allow()
 

@@ -51,7 +51,8 @@ VMI_INPUTS = VmiInputs(HOSTER, claims={"train": TRAIN})
 ADMITTED = changed_by(
     vmi.decide(request(VMI, kind=("kubevirt.io", "VirtualMachineInstance")), VMI_INPUTS), VMI
 )
-POD = launcher(tolerations=[{"key": "a", "operator": "Exists"}], schedulingGates=[{"name": "x"}])
+TOLERATION = {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+POD = launcher(tolerations=[TOLERATION], schedulingGates=[{"name": "x"}])
 RECORD = (RecordEntry(entry=0, class_name="t4-1q", resource_name=T4_Q, count=1),)
 CLAIM: Raw = {
     "metadata": {"name": "c", "labels": {"app": "x"}},
