@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from admission.inputs import ClassNeeds, OrderNeeds, PodNeeds, Unread, VmiNeeds
 from admission.reads import Known, KubernetesReader, Rounds
@@ -222,8 +223,10 @@ async def test_the_line_of_a_tenant_has_the_ancestors_that_exist() -> None:
 async def test_what_cannot_be_read_is_named_with_its_cause(
     path: str, what: str, error: ApiError, why: str
 ) -> None:
-    got = await reader(Api({path: error})).for_vmi(needs("train", owner="vm1"))
+    with capture_logs() as told:
+        got = await reader(Api({path: error})).for_vmi(needs("train", owner="vm1"))
     assert got.unread == (Unread(what, why),)
+    assert [(each["what"], each["error"]) for each in told] == [(what, str(error))]
 
 
 async def test_a_vm_with_claims_is_not_judged_before_the_other_vms_are_known() -> None:
