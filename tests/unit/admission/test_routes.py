@@ -57,11 +57,15 @@ class Nothing:
         return ClassInputs(unread=self.unread)
 
 
-def review(thing: Raw, version: str = "admission.k8s.io/v1") -> bytes:
+CLASS = ("gpu.cozystack.io", "GPUClass")
+VMI = ("kubevirt.io", "VirtualMachineInstance")
+
+
+def review(thing: Raw, version: str = "admission.k8s.io/v1", of: tuple[str, str] = CLASS) -> bytes:
     request = {
         "uid": "u1",
         "operation": "CREATE",
-        "kind": {"group": "gpu.cozystack.io", "kind": "GPUClass"},
+        "kind": {"group": of[0], "kind": of[1]},
         "object": thing,
     }
     told = {"apiVersion": version, "kind": "AdmissionReview", "request": request}
@@ -124,3 +128,38 @@ async def test_a_review_is_counted_once_by_how_it_ended_and_timed(
     counted = {key: each for key, each in found.items() if key[0] == "test_admission_reviews_total"}
     assert counted == {("test_admission_reviews_total", outcome, reason): 1.0}
     assert found["test_admission_review_duration_seconds_sum", None, None] == 3.0
+
+
+def carrying(annotation: str) -> Raw:
+    return {"metadata": {"annotations": {f"gpu.cozystack.io/{annotation}": "[]"}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "of", "thing", "reason"),
+    [
+        ("vmis", VMI, carrying("classes"), "Malformed"),
+        ("vmis-final", VMI, carrying("claims"), "Malformed"),
+        ("pods", ("", "Pod"), carrying("launcher"), "Forbidden"),
+        (
+            "gpuclaims",
+            ("gpu.cozystack.io", "GPUClaim"),
+            {"spec": {"className": "x"}},
+            "ClassNotFound",
+        ),
+        ("gpuclasses", CLASS, gpu_class(resource="cpu"), "Malformed"),
+    ],
+)
+async def test_each_path_asks_the_rules_of_its_kind_and_takes_no_other(
+    path: str, of: tuple[str, str], thing: Raw, reason: str
+) -> None:
+    hooks = Webhooks(Nothing(), Figures("test", CollectorRegistry()), monotonic=lambda: 0.0)
+    app = web.Application(middlewares=[errors])
+    app.add_routes(hooks.routes())
+    headers = {"Content-Type": "application/json"}
+    async with TestClient(TestServer(app)) as client:
+        answer = await client.post(f"/admission/{path}", data=review(thing, of=of), headers=headers)
+        response = (await answer.json())["response"]
+        assert (response["allowed"], response["uid"]) == (False, "u1")
+        assert response["status"]["reason"] == reason
+        other = review(thing, of=("apps", "Deployment"))
+        assert (await client.post(f"/admission/{path}", data=other, headers=headers)).status == 400
