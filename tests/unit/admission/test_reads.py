@@ -152,6 +152,31 @@ async def test_whom_a_claim_is_attached_to_is_read_too_known_before_or_not() -> 
     assert api.asked.count(vm_at("early")) == 1
 
 
+@pytest.mark.parametrize(
+    ("uid", "phase", "is_present"),
+    [
+        ("vmi-1", "Running", True),
+        ("vmi-1", "Pending", True),
+        ("vmi-1", "", True),
+        ("vmi-1", "Succeeded", False),
+        ("vmi-1", "Failed", False),
+        ("vmi-2", "Running", False),
+    ],
+)
+async def test_an_instance_that_no_vm_owns_has_its_claim_until_it_is_final(
+    uid: str, phase: str, is_present: bool
+) -> None:
+    held = claim("train")
+    held["status"] = {"attachedTo": {"kind": "VirtualMachineInstance", "name": "x", "uid": "vmi-1"}}
+    instance = {
+        "metadata": {"name": "x", "namespace": "tenant-acme-lab", "uid": uid},
+        "status": {"phase": phase},
+    }
+    at = vm_at("x").replace("virtualmachines", "virtualmachineinstances")
+    got = await reader(Api({claim_at("train"): held, at: instance})).for_vmi(needs("train"))
+    assert (got.present, got.unread) == (frozenset({"vmi-1"} if is_present else ()), ())
+
+
 async def test_a_vm_of_the_name_but_not_the_uid_is_another() -> None:
     other = {"metadata": {"name": "x", "namespace": "tenant-acme-lab", "uid": "vm-another"}}
     api = Api({claim_at("train"): claim("train", holder="x"), vm_at("x"): other})
