@@ -16,7 +16,7 @@ from shared.core.cluster import ClusterState
 from shared.core.model import Attachment, Claim, Put, RecordEntry, Vmi
 from shared.errors import ApiError, Forbidden, InternalError, NotFound, TimedOut
 from shared.kube.collections import CLUSTER
-from shared.settings import GpuSettings
+from shared.settings import GpuSettings, parse
 from tests.unit.scripted_api import Raw
 
 CLASSES = "/apis/gpu.cozystack.io/v1alpha1/gpuclasses"
@@ -265,6 +265,19 @@ async def test_a_vm_with_claims_is_not_judged_before_the_other_vms_are_known() -
 async def test_the_view_of_an_order_is_as_old_as_the_oldest_collection() -> None:
     got = await reader(Api({}), nodes=11.5).for_order(OrderNeeds("tenant-acme-lab", "a100"))
     assert got.view.age == 11.5
+
+
+async def test_settings_are_as_read_and_a_bad_one_is_as_it_was_last_known() -> None:
+    last = parse({"enabled": "false", "placement": "scheduler"}, GpuSettings())[0]
+    ages = {collection.name: 0.5 for collection in CLUSTER}
+    api = Api({SETTINGS: {"data": {"enabled": "maybe", "kubevirtUsernames": "a,b"}}})
+    known = Known(ClusterState(), lambda: ages, lambda: last)
+    found = (await KubernetesReader(api, known).for_vmi(needs())).hoster
+    assert not found.settings.reading.enabled, "the last good value"
+    assert not found.by_scheduler, "what is not said is as it is by default"
+    assert set(found.settings.kubevirt_usernames) == {"a", "b"}
+    none = (await KubernetesReader(Api({}), known).for_vmi(needs())).hoster
+    assert none.settings == GpuSettings()
 
 
 async def test_a_name_that_nothing_can_have_is_nothing() -> None:
