@@ -115,6 +115,8 @@ class Decisions:
         self._tight: frozenset[str] = frozenset()
         self._is_freeing = False
         """Whether something was moved: what it frees is not there before that is written."""
+        self._misfits: list[tuple[Unit, Misfit, int]] = []
+        """What fits nowhere, and how many works there were by then."""
 
     def run(self, units: Sequence[Unit], skipped: Container[str]) -> None:
         """Decide about units in this order; those whose keys are skipped are left as they are."""
@@ -131,6 +133,7 @@ class Decisions:
                 self._release(unit)
             else:
                 self._place(unit)
+        self._tell_misfits()
 
     def _short_of_budget(self, units: Sequence[Unit]) -> frozenset[str]:
         """Keys of the units that a budget may not let through.
@@ -168,11 +171,7 @@ class Decisions:
 
     def _place(self, unit: Unit) -> None:
         is_tight = unit.key in self._tight
-        counted = (
-            item.unbound
-            for item in unit.items
-            if is_tight or (item.before is not None and item.before.node_name)
-        )
+        counted = (item.unbound for item in unit.items if is_tight or _holds(item))
         self._trial.put(*counted, *(_pods(unit) if is_tight else ()))
         found = (hindrance(unit, self._state) for hindrance in self._hindrances)
         why = next((each for each in found if each is not None), None)
@@ -182,10 +181,22 @@ class Decisions:
         chosen = place(demand_of(unit, self._state), self._sites)
         if not isinstance(chosen, Misfit):
             self._book(unit, chosen.node)
-        elif self._is_freeing:
-            self._put_back(unit)  # it may fit once what this pass frees is free
-        else:
-            self._wait(unit, because(chosen.reason, chosen.text))
+            return
+        self._put_back(unit)
+        if not self._is_freeing:  # else it may fit once what this pass frees is free
+            self._misfits.append((unit, chosen, len(self.works)))
+
+    def _tell_misfits(self) -> None:
+        """Say why units fit nowhere as it is after the pass: younger ones took room, too.
+
+        In their turn that was not decided yet, and what was so then never is.
+        """
+        for unit, misfit, works in self._misfits:
+            if works < len(self.works):
+                self._trial.put(*(item.unbound for item in unit.items if _holds(item)))
+                now = place(demand_of(unit, self._state), self._sites)
+                misfit = now if isinstance(now, Misfit) else misfit
+            self._wait(unit, because(misfit.reason, misfit.text))
 
     # What follows.
 
@@ -331,6 +342,11 @@ class Decisions:
 def _pods(unit: Unit) -> tuple[Pod, ...]:
     """The pod that a unit is to start, if there is one."""
     return () if unit.pod is None else (unit.pod,)
+
+
+def _holds(item: Item) -> bool:
+    """Whether a claim is booked, as it is."""
+    return item.before is not None and bool(item.before.node_name)
 
 
 def _user(unit: Unit, item: Item) -> Attachment | None:

@@ -95,6 +95,17 @@ def test_one_event_tells_of_each_reason_however_many_passes_there_are() -> None:
     assert world.events == [("train", "NoCapacity"), ("train", "SetDoesNotFitOneNode")]
 
 
+def test_what_younger_ones_got_in_the_same_pass_is_not_told_to_be_free() -> None:
+    """The older one finds six units, three together, in its turn; the younger one gets three."""
+    world = World()
+    old, young = vm("old", {"a100": 4}, age=60), vm("young", {"a100": 3})
+    world.put(node("n1", a100=3), node("n2", a100=3), *old, *young)
+    world.settle()
+    assert world.starts() == {"pod-young": "n1"}
+    assert world.events == [("old", "NoCapacity")], "and never SetDoesNotFitOneNode"
+    assert world.waiting(template("old")).message == "asked 4: 3 free"
+
+
 def test_an_event_is_a_warning_on_the_vmi() -> None:
     world = World()
     world.put(*vm("train", {"a100": 2}))
