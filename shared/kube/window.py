@@ -8,12 +8,13 @@ again, by one for as many answers as are under way (as TCP has it, RFC 5681).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
 class Window:
-    """Lets requests through, so many at a time. `most` is how many at most."""
+    """Lets requests through in their order, so many at a time. `most` is how many at most."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -21,20 +22,16 @@ class Window:
         self._under_way = 0
         self._shrunk = 0
         """How often it was halved."""
-        self._changed = asyncio.Condition()
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
     async def request(self) -> AsyncIterator[int]:
         """A request, which begins once there is room; it gets what `lost` wants to know."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._under_way < int(self._limit))
-            self._under_way += 1
+        await self._enter()
         try:
             yield self._shrunk
         finally:
-            async with self._changed:
-                self._under_way -= 1
-                self._changed.notify(max(0, int(self._limit) - self._under_way))
+            self._leave()
 
     def answered(self) -> None:
         """A request was answered in time, whatever was said."""
@@ -45,3 +42,24 @@ class Window:
         if begun == self._shrunk:
             self._shrunk += 1
             self._limit = max(1.0, self._limit / 2)
+
+    async def _enter(self) -> None:
+        if self._under_way < int(self._limit) and not self._waiting:
+            self._under_way += 1
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # it had its place already
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._under_way -= 1
+        while self._waiting and self._under_way < int(self._limit):
+            place = self._waiting.popleft()
+            if not place.done():
+                self._under_way += 1
+                place.set_result(None)

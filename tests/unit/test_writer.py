@@ -263,6 +263,24 @@ def test_what_is_lost_together_counts_once_and_answers_make_room_again() -> None
     assert play(server, scene, at_once=4)[0] == [4, 2, 3, 4]
 
 
+def test_a_write_that_is_cancelled_before_its_turn_or_in_it_leaves_its_place_to_others() -> None:
+    server = Server(seconds=1.0)
+
+    async def scene(writer: Writer) -> list[Outcome]:
+        async with asyncio.TaskGroup() as tasks:
+            first, second, third, last = (tasks.create_task(change(writer)) for _ in range(4))
+            await asyncio.sleep(0.5)
+            third.cancel()  # it waits
+            await asyncio.sleep(0)
+            first.cancel()  # its place is handed to the second one, which is cancelled too
+            second.cancel()
+        return [last.result()]
+
+    outcomes, seconds = play(server, scene, at_once=1)
+    assert outcomes == [Done({})]
+    assert seconds == pytest.approx(1.5)
+
+
 def test_a_read_tells_what_there_is() -> None:
     server = Server([orjson.dumps({"kind": "A"}), NotFound("none")])
 
