@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.binder.history import Recorder, recording
 from tests.binder.replica import Start, replicas
 from tests.cluster.build import Binaries
 from tests.cluster.components import Options
@@ -50,3 +51,10 @@ async def whole(binaries: Binaries, run: Path) -> AsyncIterator[ControlPlane]:
                 yield plane
         finally:
             await catalog.stop()
+
+
+@pytest.fixture(scope="session")
+async def recorder(whole: ControlPlane) -> AsyncIterator[Recorder]:
+    """Everything that becomes of claims, pods and instances there."""
+    async with recording(whole) as recorder:
+        yield recorder

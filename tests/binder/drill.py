@@ -4,84 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from shared import vocabulary as v
 from tests.binder.bookings import Ledger
-from tests.binder.judged import Key, Scene, Verdict, judge
+from tests.binder.history import Recorder, recording, writers
+from tests.binder.judged import Scene, Verdict, judge
 from tests.binder.replica import Replica, Start
-from tests.catalog.objects import CLAIM, CLASS, claim, class_key, gpu_class, quota
+from tests.binder.stage import (
+    RESOURCES,
+    TENANTS,
+    Size,
+    machine,
+    machine_name,
+    tenant_of,
+    wish_of,
+)
+from tests.binder.told import Reasons
+from tests.binder.truth import World
+from tests.catalog.objects import CLAIM, CLASS, claim
 from tests.cluster.api import Api, Object, Refused
-from tests.cluster.build import Binaries
-from tests.cluster.components import Options
-from tests.cluster.install import Catalog
-from tests.cluster.plane import ControlPlane, control_plane
-from tests.cluster.waiting import wait_until
-from tests.kubevirt import kinds, nodes, power
+from tests.cluster.plane import ControlPlane
+from tests.cluster.waiting import DEADLINE_SECONDS, wait_until
+from tests.kubevirt import power
 from tests.kubevirt import words as w
-from tests.kubevirt.standin import kubevirt
-from tests.kubevirt.timing import Timing
-
-RESOURCES: Final = {name: f"example.com/{name}" for name in ("alpha", "beta", "gamma")}
-DISCLOSURES: Final = {"alpha": "Exact", "beta": "Bucketed", "gamma": "Hidden"}
-TENANTS: Final = ("tenant-red", "tenant-blue")
-
-NODES: Final = (
-    {"alpha": 8},
-    {"alpha": 8},
-    {"beta": 8},
-    {"alpha": 4, "beta": 4},
-    {"beta": 4, "gamma": 4},
-)
-"""The sorts of nodes, equally many of each."""
-
-SETS: Final[Sequence[tuple[Mapping[str, int], Mapping[str, int]]]] = (
-    ({"alpha": 1}, {}),
-    ({"alpha": 2}, {}),
-    ({"alpha": 4}, {}),
-    ({"alpha": 8}, {}),
-    ({"beta": 1}, {}),
-    ({"beta": 8}, {}),
-    ({"alpha": 2, "beta": 1}, {}),
-    ({"beta": 4, "gamma": 2}, {}),
-    ({"gamma": 1}, {}),
-    ({}, {"alpha": 2}),
-    ({}, {"beta": 4}),
-    ({"beta": 2}, {"alpha": 1}),
-)
-"""What VMs ask for: class entries, and units of an order of their own."""
 
 MOVES: Final = {"create": 3, "start": 3, "stop": 2, "restart": 3, "delete": 2}
 """What people do, and how often compared with each other."""
 
 STEPS_BETWEEN_KILLS: Final = (20, 120)
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How long, and how much of everything."""
-
-    seconds: float
-    machines: int
-    nodes: int
-
-    @property
-    def budgets(self) -> Mapping[Key, int]:
-        """One tenant has budgets that are less than what it would find; the other has one."""
-        red, blue = TENANTS
-        return {
-            (red, "alpha"): self.nodes * 2,
-            (red, "gamma"): max(2, self.nodes // 10),
-            (blue, "beta"): self.nodes * 3 // 2,
-        }
+PATIENCE_SECONDS: Final = 5.0
+"""How far apart a reason and its truth may be: half the age that figures may have for orders."""
 
 
 @dataclass(slots=True)
@@ -96,35 +53,10 @@ class Report:
     starts: int = 0
     events: int = 0
     repeated: int = 0
+    states: int = 0
+    told: Counter[str] = field(default_factory=Counter)
+    apart: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-
-
-@asynccontextmanager
-async def stage(folder: Path, binaries: Binaries, size: Size) -> AsyncIterator[ControlPlane]:
-    """A control plane with everything on it but a binder."""
-    async with control_plane(folder, binaries, Options(audit=True)) as plane:
-        admin = plane.cluster.admin
-        catalog = Catalog(plane)
-        try:
-            await kinds.install(plane.cluster)
-            await catalog.install()
-            await catalog.enforce()
-            await catalog.apply_policies()
-            for name, resource in RESOURCES.items():
-                await admin.create(gpu_class(name, resource, disclosure=DISCLOSURES[name]))
-            for number in range(size.nodes):
-                devices = NODES[number % len(NODES)]
-                amounts = {RESOURCES[name]: count for name, count in devices.items()}
-                await admin.create(nodes.node(f"node-{number:02}", amounts))
-            for tenant in TENANTS:
-                await plane.cluster.create_namespace(tenant)
-                of = {c: n for (namespace, c), n in size.budgets.items() if namespace == tenant}
-                hard = {class_key(name): str(units) for name, units in of.items()}
-                await admin.create(quota(tenant, hard))
-            async with kubevirt(plane.cluster, timing=Timing(speed=20)):
-                yield plane
-        finally:
-            await catalog.stop()
 
 
 class Drill:
@@ -145,14 +77,20 @@ class Drill:
     async def run(self) -> Report:
         """Rush, settle, clear away, and look back at what was booked."""
         self._pair = [await self._start(), await self._start()]
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._kill_leaders())
-            await self._rush()
-            self._is_over = True
-        await self._settle()
-        await self._clear()
-        self._look_back()
+        async with recording(self._plane) as recorder:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._kill_leaders())
+                await self._rush()
+                self._is_over = True
+            await self._settle()
+            await self._clear()
+            await self._look_back(recorder)
         return self.report
+
+    @property
+    def _deadline(self) -> float:
+        """Generous, in seconds, by what there is to do."""
+        return max(DEADLINE_SECONDS, 3 * self._size.seconds)
 
     @property
     def _admin(self) -> Api:
@@ -184,14 +122,14 @@ class Drill:
 
     async def _move(self, number: int, move: str) -> None:
         """One step of somebody; what the state of the VM does not allow is no step."""
-        namespace, name = _tenant(number), f"vm-{number:03}"
+        namespace, name = tenant_of(number), machine_name(number)
         try:
             match move:
                 case "create":
                     await self._create(number, namespace, name)
                 case "delete":
                     await self._admin.delete(w.VM, name, namespace)
-                    if SETS[number % len(SETS)][1]:
+                    if wish_of(number).ordered:
                         await self._admin.delete(CLAIM, name, namespace)
                 case "start":
                     await power.start(self._admin, namespace, name)
@@ -209,11 +147,10 @@ class Drill:
             self.report.done[move] += 1
 
     async def _create(self, number: int, namespace: str, name: str) -> None:
-        entries, ordered = SETS[number % len(SETS)]
-        for class_name, count in ordered.items():
+        for class_name, count in wish_of(number).ordered.items():
             await self._admin.create(claim(namespace, name, class_name, count))
         strategy = "RerunOnFailure" if number % 5 == 0 else "Always"
-        await self._admin.create(_machine(namespace, name, strategy, entries, bool(ordered)))
+        await self._admin.create(machine(number, strategy))
 
     async def _kill_leaders(self) -> None:
         """Each after some steps of people."""
@@ -252,7 +189,7 @@ class Drill:
             return not verdict.wrong
 
         try:
-            await wait_until(right, "every VM runs, or waits for a true reason")
+            await wait_until(right, "every VM runs, or waits for a true reason", self._deadline)
         except AssertionError as never:
             raise AssertionError("\n".join([str(never), *verdict.wrong])) from None
         self.report.settled_seconds = time.monotonic() - began
@@ -261,15 +198,17 @@ class Drill:
     async def _scene(self) -> Scene:
         events = await self._told()
         return Scene(
+            world=await self._world(),
             machines=await self._admin.list(w.VM),
             instances=await self._admin.list(w.VMI),
             pods=await self._pods(),
             claims=await self._admin.list(CLAIM),
-            nodes=await self._admin.list(w.NODE),
-            resources=RESOURCES,
-            budgets=self._size.budgets,
             told={uid: reasons[-1] for uid, reasons in events.items()},
         )
+
+    async def _world(self) -> World:
+        nodes = await self._admin.list(w.NODE)
+        return World(nodes, RESOURCES, self._size.budgets, self._size.disks)
 
     async def _told(self) -> dict[str, list[str]]:
         """The reasons of which events of the binder told, in order, by uid of the instance."""
@@ -333,50 +272,24 @@ class Drill:
             return not left
 
         try:
-            await wait_until(gone, "nothing is left behind")
+            await wait_until(gone, "nothing is left behind", self._deadline)
         except AssertionError as never:
             raise AssertionError("\n".join([str(never), *left])) from None
 
-    def _look_back(self) -> None:
-        ledger = Ledger(
-            {
-                (f"node-{number:02}", RESOURCES[name]): count
-                for number in range(self._size.nodes)
-                for name, count in NODES[number % len(NODES)].items()
-            }
-        )
-        ledger.follow(self._plane.each_audit_event())
+    async def _look_back(self, recorder: Recorder) -> None:
+        """Judge every state that there was, in order."""
+        written = writers(self._plane.each_audit_event())
+        ledger = Ledger(self._size.room, written)
+        ledger.follow(await recorder.states())
+        truth = Reasons(await self._world(), PATIENCE_SECONDS)
+        truth.follow(await recorder.states())
         report = self.report
+        report.states = ledger.states
         report.bookings, report.starts = ledger.bookings, ledger.starts.total()
+        report.told, report.apart = truth.told, truth.apart
         report.wrong = [
             *ledger.wrong,
+            *truth.wrong,
             *(f"{uid} was started {n} times" for uid, n in ledger.starts.items() if n > 1),
+            *ledger.unseen,
         ]
-
-
-def _tenant(number: int) -> str:
-    """Whose VM it is: each tenant has all sorts."""
-    return TENANTS[number // len(SETS) % len(TENANTS)]
-
-
-def _machine(
-    namespace: str, name: str, strategy: str, entries: Mapping[str, int], has_order: bool
-) -> Object:
-    annotations = {}
-    if entries:
-        named = [{"className": each, "count": count} for each, count in entries.items()]
-        annotations[v.ANNOTATION_CLASSES] = json.dumps(named)
-    if has_order:
-        annotations[v.ANNOTATION_CLAIMS] = json.dumps([name])
-    return {
-        "apiVersion": w.API_VERSION,
-        "kind": v.KIND_VM,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "runStrategy": strategy,
-            "template": {
-                "metadata": {"annotations": annotations},
-                "spec": {"domain": {"devices": {}}},
-            },
-        },
-    }

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from shared import vocabulary as v
 from tests.binder.bookings import Ledger
-from tests.binder.judged import claim_names, node_of
+from tests.binder.history import Recorder, State
+from tests.binder.truth import claim_names, mark_of, node_of
 from tests.catalog.objects import CLAIM, CLASS, gpu_class
 from tests.cluster.api import Api, Object
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import nodes
 from tests.kubevirt import words as w
-from tests.kubevirt.objects import phase_of, status_of, uid_of
+from tests.kubevirt.objects import namespace_of, phase_of, status_of, uid_of
 
 
 @dataclass(slots=True)
@@ -23,15 +24,22 @@ class Life:
     """What one test has: a class, as many nodes as it adds, and a namespace."""
 
     plane: ControlPlane
+    recorder: Recorder
     namespace: str
     class_name: str
     unique: Callable[[str], str]
     room: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @classmethod
-    async def begin(cls, plane: ControlPlane, unique: Callable[[str], str], **spec: object) -> Life:
+    async def begin(
+        cls,
+        plane: ControlPlane,
+        recorder: Recorder,
+        unique: Callable[[str], str],
+        **spec: object,
+    ) -> Life:
         """Make the class and the namespace; `spec` is the class's."""
-        life = cls(plane, unique("tenant-life"), unique("life"), unique)
+        life = cls(plane, recorder, unique("tenant-life"), unique("life"), unique)
         await plane.cluster.create_namespace(life.namespace)
         await plane.cluster.admin.create(gpu_class(life.class_name, life.resource, **spec))
         return life
@@ -82,13 +90,20 @@ class Life:
         return await self.api.get(w.VMI, name, self.namespace)
 
     async def until_running(self, name: str) -> str:
-        """Wait until a VM runs; returns its node."""
+        """Wait until a VM runs; returns the node of its launcher.
+
+        KubeVirt's `status.nodeName` is not asked: a stranger's pod can move it (KubeVirt
+        observed 17).
+        """
 
         async def runs() -> str | None:
             vmi = await self.api.find(w.VMI, name, self.namespace)
             if vmi is None or phase_of(vmi) != "Running":
                 return None
-            return str(status_of(vmi)["nodeName"])
+            for pod in await self.api.list(w.POD, self.namespace):
+                if mark_of(pod) == uid_of(vmi) and phase_of(pod) == "Running":
+                    return str(pod["spec"]["nodeName"])
+            return None
 
         return await wait_until(runs, f"{name} runs")
 
@@ -127,34 +142,39 @@ class Life:
 
         await wait_until(said, f"{self.class_name} has {figures}")
 
-    def ledger(self) -> Ledger:
-        """What was booked of this class so far, by the audit log."""
+    async def ledger(self) -> Ledger:
+        """What was booked and held of this class so far."""
         ledger = Ledger(self.room)
-        ledger.follow(
-            event
-            for event in self.plane.each_audit_event()
-            if event.get("objectRef", {}).get("namespace") == self.namespace
-        )
+        ledger.follow(await self._states())
         return ledger
 
-    def nodes_booked(self, uid: str) -> list[str]:
+    async def nodes_booked(self, uid: str) -> list[str]:
         """Where the claims of an instance were after each write of them, without repeats."""
         found: list[str] = []
-        for event in self.plane.each_audit_event():
-            claim = event.get("responseObject") or {}
-            if event["verb"] != "patch" or claim.get("kind") != v.KIND_CLAIM:
-                continue
-            owners = {owner["uid"] for owner in claim["metadata"].get("ownerReferences", ())}
-            if uid in owners and found[-1:] != [node_of(claim)]:
-                found.append(node_of(claim))
+        for state in await self._states():
+            node = node_of(state.object)
+            if (
+                state.object["kind"] == v.KIND_CLAIM
+                and status_of(state.object)
+                and uid in _owners(state.object)
+                and found[-1:] != [node]
+            ):
+                found.append(node)
         return found
 
-    def pods_made(self, uid: str) -> list[Object]:
+    async def pods_made(self, uid: str) -> list[Object]:
         """The pods that KubeVirt made for an instance, as they were made."""
-        return [
-            pod
-            for event in self.plane.each_audit_event()
-            if event["verb"] == "create"
-            and (pod := event.get("responseObject") or {}).get("kind") == "Pod"
-            and uid in {uid_of({"metadata": o}) for o in pod["metadata"].get("ownerReferences", ())}
-        ]
+        found: dict[str, Object] = {}
+        for state in await self._states():
+            if state.object["kind"] == "Pod" and uid in _owners(state.object):
+                found.setdefault(uid_of(state.object), state.object)
+        return list(found.values())
+
+    async def _states(self) -> Iterator[State]:
+        """What became of everything in this namespace."""
+        states = await self.recorder.states()
+        return (each for each in states if namespace_of(each.object) == self.namespace)
+
+
+def _owners(obj: Object) -> set[str]:
+    return {str(each["uid"]) for each in obj["metadata"].get("ownerReferences") or ()}

@@ -34,6 +34,7 @@ class Replica:
         user: who it is.
         port: of a relay to the API server; straight without.
         program: what to start instead of our binder.
+        flags: how much of a hurry it is in.
     """
 
     def __init__(
@@ -43,13 +44,14 @@ class Replica:
         user: User,
         port: int | None,
         program: Sequence[str | Path],
+        flags: Sequence[str],
     ) -> None:
         self.plane = plane
         self.name = name
         kubeconfig = plane.cluster.access.kubeconfig(user)
         if port is not None:
             kubeconfig = _through(kubeconfig, port)
-        self._binder = Binder(plane, name, (*BRISK, "--log-level=debug"), kubeconfig, program)
+        self._binder = Binder(plane, name, (*flags, "--log-level=debug"), kubeconfig, program)
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -151,7 +153,9 @@ Start = Callable[..., Awaitable[Replica]]
 
 
 @contextlib.asynccontextmanager
-async def replicas(plane: ControlPlane, unique: Callable[[str], str]) -> AsyncIterator[Start]:
+async def replicas(
+    plane: ControlPlane, unique: Callable[[str], str], flags: Sequence[str] = BRISK
+) -> AsyncIterator[Start]:
     """Starts replicas, each with a certificate of its own, by which the audit log tells them."""
     running: list[Replica] = []
 
@@ -159,7 +163,7 @@ async def replicas(plane: ControlPlane, unique: Callable[[str], str]) -> AsyncIt
         name = unique("replica")
         user = User(GPU_BINDER.name, (*GPU_BINDER.groups, name))
         simple = [sys.executable, "-m", "tests.binder.booker", mind]
-        replica = Replica(plane, name, user, port, simple if mind else [PROGRAM])
+        replica = Replica(plane, name, user, port, simple if mind else [PROGRAM], flags)
         running.append(replica)
         await replica.start()
         return replica

@@ -6,8 +6,9 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.binder.drill import Drill, Size, stage
+from tests.binder.drill import Drill
 from tests.binder.replica import replicas
+from tests.binder.stage import CALM, Size, stage
 from tests.cluster.build import Binaries
 
 SIZE = Size(seconds=12, machines=48, nodes=10)
@@ -17,7 +18,7 @@ async def test_in_a_rush_with_leaders_killed_no_unit_is_booked_twice_and_all_run
     binaries: Binaries, run: Path, unique: Callable[[str], str]
 ) -> None:
     """Rules 7.1, 7.3, 7.4, 7.7, 7.9 and 3.2."""
-    async with stage(run / "rush", binaries, SIZE) as plane, replicas(plane, unique) as start:
+    async with stage(run / "rush", binaries, SIZE) as plane, replicas(plane, unique, CALM) as start:
         report = await Drill(plane, start, SIZE, random.Random(6)).run()
     assert report.wrong == []
     assert report.kills >= 1

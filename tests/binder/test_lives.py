@@ -11,9 +11,10 @@ from datetime import timedelta
 import pytest
 
 from shared.kube.podspec import pinned_to
-from tests.binder.judged import node_of
+from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, epoch, replicas
+from tests.binder.truth import node_of
 from tests.cluster.api import Object
 from tests.cluster.plane import ControlPlane, system_clock
 from tests.cluster.waiting import wait_until
@@ -22,9 +23,9 @@ from tests.kubevirt.objects import annotations_of, moment_of, phase_of, status_o
 
 
 @pytest.fixture
-async def life(whole: ControlPlane, unique: Callable[[str], str]) -> Life:
+async def life(whole: ControlPlane, recorder: Recorder, unique: Callable[[str], str]) -> Life:
     """A class with two nodes of two units each."""
-    life = await Life.begin(whole, unique)
+    life = await Life.begin(whole, recorder, unique)
     for _ in range(2):
         await life.node(2)
     return life
@@ -100,11 +101,11 @@ async def test_a_booking_outlives_the_temporary_pod_and_the_launcher_follows_it(
     assert {node, other} == {name for name, _ in life.room}
 
     uid = uid_of(await life.vmi("train"))
-    temporary, launcher = life.pods_made(uid)
+    temporary, launcher = await life.pods_made(uid)
     assert annotations_of(temporary)["kubevirt.io/ephemeral-provisioning"] == "true"
     assert "kubevirt.io/ephemeral-provisioning" not in annotations_of(launcher)
-    assert life.nodes_booked(uid) == [node], "it was booked once, and never let go"
-    ledger = life.ledger()
+    assert await life.nodes_booked(uid) == [node], "it was booked once, and never let go"
+    ledger = await life.ledger()
     assert ledger.starts[uid] == 2
     assert ledger.wrong == []
     assert pinned_to((await current(life, launcher))["spec"]) == node
@@ -140,9 +141,9 @@ async def test_a_strangers_pod_among_the_active_ones_moves_no_booking(
     claim = await life.claim_of("train")
     assert claim is not None
     assert node_of(claim) == node
-    assert life.nodes_booked(uid_of(await life.vmi("train"))) == [node]
-    assert life.nodes_booked(uid_of(await life.vmi("waiting"))) == ["", other]
-    assert life.ledger().wrong == []
+    assert await life.nodes_booked(uid_of(await life.vmi("train"))) == [node]
+    assert await life.nodes_booked(uid_of(await life.vmi("waiting"))) == ["", other]
+    assert (await life.ledger()).wrong == []
 
 
 async def pose(life: Life, name: str, on: str) -> None:
@@ -182,7 +183,7 @@ async def pose(life: Life, name: str, on: str) -> None:
 
 async def a_second_old(life: Life, name: str) -> Object:
     """A VM's launcher, once any other pod is newer: KubeVirt takes the newest for current."""
-    (launcher,) = life.pods_made(uid_of(await life.vmi(name)))
+    (launcher,) = await life.pods_made(uid_of(await life.vmi(name)))
     made = moment_of(launcher["metadata"]["creationTimestamp"])
 
     async def older() -> bool:
@@ -238,5 +239,5 @@ async def test_the_booking_of_a_vm_that_migrated_follows_it_and_its_old_units_ar
     await life.until_stock(bound=2, outside=0, free=2)
     await life.machine("next", 2)
     assert await life.until_running("next") == node, "what it left is free"
-    assert life.nodes_booked(uid_of(await life.vmi("train"))) == [node, other]
-    assert life.ledger().wrong == []
+    assert await life.nodes_booked(uid_of(await life.vmi("train"))) == [node, other]
+    assert (await life.ledger()).wrong == []

@@ -10,9 +10,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from tests.binder.judged import node_of
+from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, replicas
+from tests.binder.truth import node_of
 from tests.catalog.objects import CLAIM
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
@@ -33,10 +34,10 @@ async def until_running(life: Life, names: set[str]) -> None:
 
 
 async def test_every_set_is_whole_on_one_node_and_no_unit_is_booked_twice_whoever_leads(
-    whole: ControlPlane, unique: Callable[[str], str]
+    whole: ControlPlane, recorder: Recorder, unique: Callable[[str], str]
 ) -> None:
     """Rules 7.1, 7.4, 7.8 and 7.9."""
-    life = await Life.begin(whole, unique)
+    life = await Life.begin(whole, recorder, unique)
     on = [await life.node(UNITS) for _ in range(NODES)]
     async with replicas(whole, unique) as start:
         pair: list[Replica] = [await start(), await start()]
@@ -69,7 +70,7 @@ async def test_every_set_is_whole_on_one_node_and_no_unit_is_booked_twice_whoeve
         await until_running(life, {*names, "late"} - {"vm-0"})
         assert await _told(life, "late") == ["NoCapacity"], "once"
 
-        ledger = life.ledger()
+        ledger = await life.ledger()
         assert ledger.wrong == []
         assert set(ledger.starts.values()) == {1}
         assert ledger.starts.total() == 7

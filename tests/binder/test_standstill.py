@@ -8,9 +8,10 @@ import pytest
 
 from shared import vocabulary as v
 from tests.binder.booker import SLEEPY
-from tests.binder.judged import node_of
+from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, epoch, replicas
+from tests.binder.truth import node_of
 from tests.catalog.objects import CLAIM, CLASS, claim
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
@@ -26,10 +27,14 @@ from tests.kubevirt.objects import status_of, uid_of
     ],
 )
 async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
-    whole: ControlPlane, unique: Callable[[str], str], mind: str, code: int
+    whole: ControlPlane,
+    recorder: Recorder,
+    unique: Callable[[str], str],
+    mind: str,
+    code: int,
 ) -> None:
     """Rule 7.1: SIGSTOP past its lease. What it goes on to send is refused, or not sent at all."""
-    life = await Life.begin(whole, unique)
+    life = await Life.begin(whole, recorder, unique)
     node = await life.node(4)
     before = await epoch(whole)
     async with replicas(whole, unique) as start:
@@ -55,13 +60,17 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
             return "leading no longer" in said or "term over" in said
 
         await wait_until(knows, "it knows that it leads no longer")
-        sent = [
-            (event["requestObject"]["status"]["epoch"], event["responseStatus"]["code"])
-            for event in sleeper.requests()
-            if (ref := event["objectRef"])["resource"] == v.RESOURCE_CLAIMS
-            and ref.get("subresource") == "status"
-            and ref["namespace"] == life.namespace
-        ]
+
+        async def answered() -> list[tuple[int, int]]:
+            return [
+                (event["requestObject"]["status"]["epoch"], event["responseStatus"]["code"])
+                for event in sleeper.requests()
+                if (ref := event["objectRef"])["resource"] == v.RESOURCE_CLAIMS
+                and ref.get("subresource") == "status"
+                and ref["namespace"] == life.namespace
+            ]
+
+        sent = await wait_until(answered, "what it was about to send was answered")
         assert [term for term, _ in sent] == [first], "the others were not sent"
         # One was behind its check. Where half of it had been sent, it was given up meanwhile.
         assert sent[0][1] in {code, 504}
@@ -70,11 +79,13 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
 
 
 @pytest.fixture
-async def lives(whole: ControlPlane, unique: Callable[[str], str]) -> list[Life]:
+async def lives(
+    whole: ControlPlane, recorder: Recorder, unique: Callable[[str], str]
+) -> list[Life]:
     """Of each disclosure a class with three units, and orders for four: nobody has booked yet."""
     lives = []
     for disclosure in ("Exact", "Bucketed", "Hidden"):
-        life = await Life.begin(whole, unique, disclosure=disclosure)
+        life = await Life.begin(whole, recorder, unique, disclosure=disclosure)
         await life.node(3)
         for name, count in (("a-used", 1), ("b-held", 1), ("c-large", 2)):
             await life.api.create(claim(life.namespace, name, life.class_name, count))
