@@ -107,11 +107,14 @@ async def test_a_pod_that_is_deleted_or_evicted_at_the_gate_is_a_failed_start(
     async with world.gated(), world.kubevirt():
         await world.machine(strategy=strategy)
         first = await world.launcher()
-        if evicted:
-            await evict(world, first)
-        else:
-            await world.api.delete(w.POD, name_of(first), world.namespace)
-        vm = await world.until_shown("CrashLoopBackOff")
+        async with world.watching(w.VM) as first_state:  # the pause is short here
+            if evicted:
+                await evict(world, first)
+            else:
+                await world.api.delete(w.POD, name_of(first), world.namespace)
+            vm = await first_state(
+                lambda vm: status_of(vm).get("printableStatus") == "CrashLoopBackOff"
+            )
         assert status_of(vm)["startFailure"]["consecutiveFailCount"] == 1
         await world.launcher(but=frozenset({uid_of(first)}))
 
@@ -145,7 +148,7 @@ async def test_an_instance_deleted_at_the_gate_stays_down_where_failures_are_rer
         await world.launcher("other", but=frozenset({uid_of(first)}))
         vm = await world.until_shown("CrashLoopBackOff")
         assert status_of(vm)["startFailure"]["consecutiveFailCount"] == 1
-        assert await world.api.find(w.VMI, "train", world.namespace) is None
+        await world.until_gone(w.VMI, "train")
 
 
 async def test_a_pod_beyond_the_quota_is_tried_again_and_is_no_failed_start(world: World) -> None:

@@ -28,10 +28,15 @@ def read(got: Following, kind: type, namespace: str, name: str) -> Any:  # noqa:
     return got.held.get((kind.__name__, (namespace, name)))
 
 
+async def until_read(got: Following, kind: type, namespace: str, name: str) -> Any:  # noqa: ANN401 - of a kind
+    """An object, once it was read."""
+    await got.until(lambda: read(got, kind, namespace, name), f"{name} is read")
+    return read(got, kind, namespace, name)
+
+
 async def pod_of(got: Following, pod: Object, namespace: str) -> tuple[Pod, PodPlacing]:
     """A pod once it was read, with what placing needs."""
-    await got.until(lambda: read(got, Pod, namespace, name_of(pod)), "the pod is read")
-    found = read(got, Pod, namespace, name_of(pod))
+    found = await until_read(got, Pod, namespace, name_of(pod))
     assert found.placing is not None
     return found, found.placing
 
@@ -76,7 +81,7 @@ async def test_a_launcher_is_pinned_by_a_patch_made_of_what_was_read(world: Worl
         await world.machine(affinity=affinity)
         launcher = await world.launcher()
         pod, placing = await pod_of(got, launcher, world.namespace)
-        vmi: Vmi = read(got, Vmi, world.namespace, "train")
+        vmi: Vmi = await until_read(got, Vmi, world.namespace, "train")
         assert pod.owner == vmi.uid
         assert placing.gates == (GATE,)
         assert placing.node_terms == tuple(
@@ -166,9 +171,9 @@ async def test_a_volume_on_one_node_is_found_by_the_vm_and_by_its_pod(world: Wor
         temporary = await world.launcher()
         pod, placing = await pod_of(got, temporary, world.namespace)
         assert (placing.is_temporary, placing.volume_claims) == (True, ("boot",))
-        claim: VolumeClaim = read(got, VolumeClaim, world.namespace, "boot")
+        claim: VolumeClaim = await until_read(got, VolumeClaim, world.namespace, "boot")
         assert (claim.phase, claim.volume) == ("Pending", "")
-        vmi: Vmi = read(got, Vmi, world.namespace, "train")
+        vmi: Vmi = await until_read(got, Vmi, world.namespace, "train")
         assert isinstance(vmi.placing, VmiPlacing)
         assert vmi.placing.volumes == (VmiVolume("boot"),)
         assert vmi.placing.vm_name == "train"
@@ -179,5 +184,5 @@ async def test_a_volume_on_one_node_is_found_by_the_vm_and_by_its_pod(world: Wor
         )
         claim = read(got, VolumeClaim, world.namespace, "boot")
         here = NodeTerm((Requirement(w.LABEL_HOSTNAME, "In", (node,)),))
-        assert read(got, Volume, "", claim.volume).node_terms == (here,)
+        assert (await until_read(got, Volume, "", claim.volume)).node_terms == (here,)
     assert pod.owner == vmi.uid

@@ -59,15 +59,15 @@ async def test_at_the_gate_a_machine_waits_and_nobody_writes_until_it_is_pinned_
     async with world.gated(), world.kubevirt():
         await world.machine()
         pod = await world.launcher()
-        vm = await world.until_shown("Starting")
-        assert condition(vm, "PodScheduled")["reason"] == "SchedulingGated"
+        await world.until_shown("Starting")
 
         async def settled() -> Object | None:
-            vmi, (now,) = await world.vmi(), await world.pods()
+            vm, vmi, (now,) = await world.vm(), await world.vmi(), await world.pods()
+            told = [condition(each, "PodScheduled").get("reason") for each in (vm, vmi)]
             unpaused = condition(now, "kubevirt.io/virtual-machine-unpaused")
-            return now if unpaused and condition(vmi, "PodScheduled") else None
+            return now if unpaused and told == ["SchedulingGated"] * 2 else None
 
-        pod = await wait_until(settled, "the gated pod and its instance are written")
+        pod = await wait_until(settled, "the gated pod, its instance and its VM are written")
         vmi = await world.vmi()
         assert phase_of(vmi) == "Scheduling"
         assert status_of(vmi)["activePods"] == {uid_of(pod): ""}

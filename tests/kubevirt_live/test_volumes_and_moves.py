@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.cluster.api import Object
@@ -139,6 +141,8 @@ async def test_pinned_to_another_node_than_its_volume_a_launcher_waits_and_tells
         await world.release(temporary, node)
         await until_import(world, "Succeeded")
         launcher = await world.launcher(but=frozenset({uid_of(temporary)}))
+        await world.until_condition("PodScheduled", "SchedulingGated")
+        await world.until_shown("Starting")
         await world.release(launcher, away)
 
         async def stuck() -> bool:
@@ -209,23 +213,25 @@ async def test_a_plugged_volume_comes_by_a_pod_that_tolerates_what_the_launcher_
         assert uid_of(attachment) not in status_of(await world.vmi())["activePods"]
 
 
-async def migrate(world: World) -> Object:
+async def migrate(world: World, annotations: Mapping[str, str] | None = None) -> Object:
+    metadata: Object = {"name": "move", "namespace": world.namespace}
     return await world.api.create(
         {
             "apiVersion": w.API_VERSION,
             "kind": "VirtualMachineInstanceMigration",
-            "metadata": {"name": "move", "namespace": world.namespace},
+            "metadata": metadata | {"annotations": dict(annotations or {})},
             "spec": {"vmiName": "train"},
         }
     )
 
 
+def is_target(pod: Object, migration: Object) -> bool:
+    return labels_of(pod).get(w.LABEL_MIGRATION_JOB) == uid_of(migration)
+
+
 async def target_of(world: World, migration: Object) -> Object:
     async def made() -> Object | None:
-        for pod in await world.pods():
-            if labels_of(pod).get("kubevirt.io/migrationJobUID") == uid_of(migration):
-                return pod
-        return None
+        return next((pod for pod in await world.pods() if is_target(pod, migration)), None)
 
     return await wait_until(made, "the target's pod is made")
 
@@ -285,10 +291,14 @@ async def test_a_target_that_its_node_refuses_fails_the_migration_and_nothing_el
         target = await world.bound(await target_of(world, migration))
         await nodes.refuse(world.api, target, world.gpu)
         await until_migration(world, "Failed")
-        vmi = await world.vmi()
+
+        async def listed() -> Object | None:
+            vmi = await world.vmi()
+            return vmi if uid_of(target) in status_of(vmi)["activePods"] else None
+
+        vmi = await wait_until(listed, "the target stays listed")
         assert phase_of(vmi) == "Running"
         assert status_of(vmi)["nodeName"] == here
-        assert uid_of(target) in status_of(vmi)["activePods"]
         still = await world.api.get(w.POD, name_of(target), world.namespace)
         assert phase_of(still) == "Failed"
         events = await world.api.list("v1/Event", world.namespace)
@@ -310,19 +320,10 @@ async def test_a_target_that_stays_pending_is_given_up(world: World, seconds: st
             "kubevirt.io/migrationPendingPodTimeoutSeconds": seconds,
             "kubevirt.io/migrationUnschedulablePodTimeoutSeconds": seconds,
         }
-        migration = await world.api.create(
-            {
-                "apiVersion": w.API_VERSION,
-                "kind": "VirtualMachineInstanceMigration",
-                "metadata": {
-                    "name": "move",
-                    "namespace": world.namespace,
-                    "annotations": patience,
-                },
-                "spec": {"vmiName": "train"},
-            }
-        )
-        target = await target_of(world, migration)  # there is no second node
+        async with world.watching(w.POD) as first_pod:  # it is there for a second
+            migration = await migrate(world, patience)
+            target = await first_pod(lambda pod: is_target(pod, migration))
+        # There is no second node.
         await until_migration(world, "Failed")
         await world.until_gone(w.POD, name_of(target))
         assert phase_of(await world.vmi()) == "Running"

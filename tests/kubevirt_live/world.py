@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tests.cluster.api import Api, Object
 from tests.cluster.components import BY_HAND
 from tests.cluster.session import Cluster
-from tests.cluster.waiting import wait_until
+from tests.cluster.waiting import DEADLINE_SECONDS, wait_until
 from tests.kubevirt import nodes, webhooks
 from tests.kubevirt import words as w
 from tests.kubevirt.objects import condition, name_of, phase_of, status_of, uid_of
@@ -155,6 +156,36 @@ class World:
             return vmi if vmi is not None and phase_of(vmi) == phase else None
 
         return await wait_until(reached, f"{name} is {phase}")
+
+    @contextlib.asynccontextmanager
+    async def watching(self, kind: str) -> AsyncIterator[Callable[..., Awaitable[Object]]]:
+        """Shows what becomes of objects of a kind from now on, also what passes before one asks.
+
+        It gives a function: the first state not shown yet for which a condition holds.
+        """
+        now = await self.api.call("GET", await self.api.path(kind, self.namespace))
+        version = now["metadata"]["resourceVersion"]
+        async with self.api.watch(kind, self.namespace, resourceVersion=version) as events:
+
+            async def first(holds: Callable[[Object], bool]) -> Object:
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    async for event in events:
+                        found: Object = event["object"]
+                        if holds(found):
+                            return found
+                raise AssertionError(f"the watch of {kind} ended")
+
+            yield first
+
+    async def until_condition(self, kind: str, reason: str, name: str = "train") -> Object:
+        """The instance, once it has a condition with a reason."""
+
+        async def says() -> Object | None:
+            vmi = await self.api.find(w.VMI, name, self.namespace)
+            told = condition(vmi or {}, kind).get("reason") == reason
+            return vmi if told else None
+
+        return await wait_until(says, f"{name} says {kind}: {reason}")
 
     async def until_gone(self, kind: str, name: str) -> None:
         """Wait until there is no such object."""
