@@ -25,7 +25,6 @@ from shared.core.cluster import ClusterState, Touched
 from shared.core.model import (
     Change,
     Claim,
-    GpuClass,
     Key,
     Node,
     Placement,
@@ -177,24 +176,21 @@ class Agenda:
             return  # all will be looked at
         self._classes |= touched.classes
         stale.everything |= touched.everything
+        stale.vmis |= touched.vmis
         match value:
             case Pod():
-                if value.owner:
-                    stale.vmis.add(value.owner)
-                if value.owner and value.owner not in self._state.holders.vmis:
+                # Of whom it is now, and of whom it was: owner references can be changed.
+                if touched.vmis - self._state.holders.vmis.keys():
                     self._note_booked_with(value)
             case Vmi():
                 self._note_vmi(value)
             case Claim():
                 stale.claims.add(value.key)
-                stale.vmis.update({value.owner} - {""})
                 self._classes.add(value.class_name)
             case Node():
                 holders = self._state.holders
                 stale.claims.update(claim.key for claim in holders.booked_on(value.name))
                 stale.vmis.update({pod.owner for pod in holders.pods_on(value.name)} - {""})
-            case GpuClass():
-                self._classes.add(value.name)
             case _:
                 pass  # what else they change is told by `touched`
         if stale.everything or len(stale.vmis) + len(stale.claims) > _NOTED_MAX:
@@ -225,8 +221,7 @@ class Agenda:
         self._classes.discard(class_name)
 
     def _note_vmi(self, vmi: Vmi) -> None:
-        self._stale.vmis.add(vmi.uid)
-        self._stale.claims |= self._claims_of(vmi)
+        self._stale.claims |= self._claims_of(vmi.uid, vmi)
         # It may have come later than its pod did, or be gone before: see `is_held`.
         for pod in self._state.holders.pods_of(vmi.uid):
             self._note_booked_with(pod)
@@ -272,20 +267,15 @@ class Agenda:
         """Add what is judged together: all VMIs that name a claim, and all claims of a VMI."""
         holders = self._state.holders
         for uid in list(stale.vmis):
-            stale.claims |= self._claims_of(holders.vmis.get(uid), uid)
-        for key in list(stale.claims):
+            stale.claims |= self._claims_of(uid, holders.vmis.get(uid))
+        for key in stale.claims:
             stale.vmis.update(vmi.uid for vmi in holders.naming(key))
-            claim = holders.claims.get(key)
-            if claim is not None and claim.owner:
-                stale.vmis.add(claim.owner)
         for uid in stale.vmis:
-            stale.claims |= self._claims_of(holders.vmis.get(uid), uid)
+            stale.claims |= self._claims_of(uid, holders.vmis.get(uid))
 
-    def _claims_of(self, vmi: Vmi | None, uid: str = "") -> set[Key]:
-        """The claims whose standing hangs on a VMI, which may be gone."""
-        holders = self._state.holders
-        users = {uid} if vmi is None else {vmi.uid, vmi.vm} - {""}
-        keys = {claim.key for user in users for claim in holders.used_by(user)}
+    def _claims_of(self, uid: str, vmi: Vmi | None) -> set[Key]:
+        """The claims whose standing hangs on a VMI, which may be gone, and its record with it."""
+        keys = {claim.key for claim in self._state.holders.used_by(uid)}
         if vmi is not None:
             keys |= {(vmi.namespace, entry.claim) for entry in vmi.record if entry.claim}
         return keys

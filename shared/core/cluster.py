@@ -54,12 +54,15 @@ class Touched:
         budgets: (class, namespace): options of that class in that namespace and below.
         namespaces: every option in these namespaces and below.
         everything: every option.
+        vmis: of no matter for options: the VMIs, by uid, whose pods or claims changed, those
+            that they were of before among them.
     """
 
     classes: frozenset[str] = frozenset()
     budgets: frozenset[tuple[str, str]] = frozenset()
     namespaces: frozenset[str] = frozenset()
     everything: bool = False
+    vmis: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.everything or self.classes or self.budgets or self.namespaces)
@@ -87,6 +90,7 @@ class _Dirty:
             frozenset(self.budgets),
             frozenset(self.namespaces),
             self.everything,
+            frozenset(self.reach.vmis),
         )
 
 

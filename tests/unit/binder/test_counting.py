@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from shared.core.model import Attachment
 from tests.unit.binder.world import (
     CLASSES,
@@ -142,6 +144,32 @@ def test_of_vms_that_are_gone_each_one_s_pod_holds_its_own_template_claim_only()
     world.gone(vmis["vmi-one"], vmis["vmi-two"], world.pod("pod-one"))
     world.settle()
     assert world.where() == {template("two"): "n1"}
+
+
+@pytest.mark.parametrize(("where", "mark"), [("tenant-b", "vmi-one"), ("tenant-a", "")])
+def test_a_strangers_pod_of_a_vm_that_nobody_knows_holds_no_claim(where: str, mark: str) -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 1))
+    world.settle()
+    _, pod = vm("one", {"a100": 1}, node_name="n1")
+    world.put(replace(pod, namespace=where, launcher_mark=mark))
+    world.put(replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {}
+
+
+def test_a_template_claim_without_an_owner_goes_when_the_last_unknown_pod_has_ended() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 1}))
+    world.settle()
+    world.runs("pod-train", "n1")
+    world.gone(world.state.holders.vmis["vmi-train"])
+    world.put(replace(world.claim(template("train")), owner=""))
+    world.settle()
+    assert world.where() == {template("train"): "n1"}
+    world.put(replace(world.pod("pod-train"), ended=True))
+    world.settle()
+    assert world.where() == {}
 
 
 def test_the_last_pod_of_a_vm_that_is_gone_holds_claims_of_its_devices_only() -> None:

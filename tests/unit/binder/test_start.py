@@ -266,6 +266,8 @@ def test_with_the_feature_off_nothing_is_placed_and_the_gate_is_open() -> None:
     world.put(Settings(enabled=False), node("n1", a100=4), order("o1"), *vm("train", {"a100": 1}))
     done = world.settle()
     assert (booked(done), started(done)) == ([], ["pod-train"])
+    guarded = [each.object.name for each in done if isinstance(each, AddFinalizer)]
+    assert guarded == ["a100"], "an order that holds nothing needs no finalizer, its class does"
     assert world.starts() == {}
     acts = [type(each) for each in done if isinstance(each, TellVmi | StartPod)]
     assert acts == [TellVmi, StartPod], "it is told before it is so"

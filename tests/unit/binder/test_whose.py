@@ -107,6 +107,68 @@ def test_a_vmi_that_failed_is_booked_where_its_pod_still_is() -> None:
     assert world.where() == {"o1": "n2"}
 
 
+def test_a_pod_whose_owner_is_taken_away_is_no_launcher_any_more() -> None:
+    """Who may edit pods may do that; it must not end the process."""
+    world = World()
+    world.put(*vm("train", {"a100": 1}))
+    world.settle()
+    pod = world.pod("pod-train")
+    world.put(replace(pod, owner="", placing=None), node("n1", a100=1))
+    world.settle()
+    assert world.starts() == {}
+    world.put(pod)
+    world.settle()
+    assert world.starts() == {"pod-train": "n1"}
+
+
+def test_a_pod_that_is_given_another_owner_is_not_started_for_it() -> None:
+    world = World()
+    world.put(*vm("train", {"a100": 1}), *vm("other", {"a100": 1}))
+    world.settle()
+    world.put(replace(world.pod("pod-train"), owner="vmi-other"), node("n1", a100=2))
+    world.settle()
+    assert world.starts() == {"pod-other": "n1"}
+
+
+def test_a_deleted_order_goes_when_the_pod_that_held_its_units_is_nobody_s_any_more() -> None:
+    world = World()
+    world.put(node("n1", a100=2), order("o1", 1), *vm("train", claims={"o1": 1}))
+    world.settle()
+    world.runs("pod-train", "n1")
+    world.gone(world.state.holders.vmis["vmi-train"])
+    world.put(replace(world.claim("o1"), deleting=True))
+    world.settle()
+    assert world.where() == {"o1": "n1"}
+    world.put(replace(world.pod("pod-train"), owner=""))
+    world.settle()
+    assert world.where() == {}
+
+
+def test_a_vm_that_is_gone_while_all_is_looked_at_anew_is_forgotten() -> None:
+    world = World()
+    world.put(*vm("train", {"a100": 1}))
+    world.settle()
+    world.applier.agenda.note_all()
+    world.gone(world.pod("pod-train"), world.state.holders.vmis["vmi-train"])
+    world.settle()
+    assert world.where() == {}
+
+
+def test_a_vm_that_runs_gets_an_order_that_another_one_let_go() -> None:
+    world = World()
+    world.put(node("n1", a100=2), node("n2", a100=2), order("o1", 1))
+    world.put(*vm("elder", claims={"o1": 1}, age=30))
+    world.settle()
+    world.put(*vm("train", claims={"o1": 1}, node_name="n2"))
+    world.put(replace(world.pod("pod-train"), node_name="n2"))
+    world.settle()
+    assert world.claim("o1").attached_to == Attachment("VirtualMachine", "elder", "vm-elder")
+    world.gone(world.pod("pod-elder"), world.state.holders.vmis["vmi-elder"])
+    world.settle()
+    assert world.where() == {"o1": "n2"}
+    assert world.claim("o1").attached_to == TRAIN
+
+
 def test_an_order_that_leaves_gets_no_finalizer_when_its_vm_migrates() -> None:
     """Kubernetes refuses one on what is being deleted."""
     world = World()
