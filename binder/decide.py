@@ -307,9 +307,7 @@ class Decisions:
         last = self._told.get(vmi.uid)
         if why.reason in (said if last is None else (last.reason,)):
             return []
-        # Where no claim of it says anything, what was told last sets this occasion apart.
-        before = said or ({last.reason: last.at} if last is not None else {})
-        occasion = " ".join((unit.pod.uid, *(f"{each}={before[each]}" for each in sorted(before))))
+        occasion = " ".join((unit.pod.uid, *(f"{each}={said[each]}" for each in sorted(said))))
         return [
             TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now, occasion)
         ]
