@@ -232,7 +232,8 @@ def units_are_kept_while_a_pod_holds_them(seen: Seen, change: Change) -> Iterato
     ends = change.what == DELETED or (was and not facts.node_of(change.after))
     if not was or not ends or was not in {name_of(node) for node in seen.all(NODES)}:
         return
-    users = {facts.attached_to(change.before)} | facts.owners_of(change.before)
+    # A template claim is its owner's alone: the VM's next instance has claims of its own.
+    users = facts.owners_of(change.before) or {facts.attached_to(change.before)}
     for uid, vmi in seen.vmis.items():
         if uid not in users and facts.machine_of(vmi) not in users:
             continue
