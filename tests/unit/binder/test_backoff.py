@@ -47,5 +47,11 @@ def test_who_rests_goes_on_resting_through_passes_that_are_about_others() -> Non
     assert later.holds["a"] == holds.holds["a"]
 
 
+def test_a_rest_begins_when_the_pass_has_ended() -> None:
+    """A pass can last for long: what was not answered is waited for."""
+    holds = Holds().after(10.0, [Failure("a")], 70.0, 0.5)
+    assert holds.held(70.0) == {"a"}
+
+
 def test_nobody_rests_for_ever_where_nobody_rests() -> None:
     assert Holds().next() == float("inf")

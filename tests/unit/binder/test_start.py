@@ -59,6 +59,18 @@ def test_an_order_that_a_vm_names_is_guarded_booked_and_attached_before_the_pod_
     assert (attached.kind, attached.name, attached.uid) == ("VirtualMachine", "train", "vm-train")
 
 
+def test_a_claim_is_attached_to_its_vm_by_the_name_that_the_instance_tells() -> None:
+    world = World()
+    vmi, pod = vm("train", {"a100": 1})
+    assert vmi.placing is not None
+    world.put(node("n1", a100=1), pod)
+    world.put(replace(vmi, placing=replace(vmi.placing, vm_name="machine")))
+    world.settle()
+    attached = world.claim(template("train")).attached_to
+    assert attached is not None
+    assert (attached.name, attached.uid) == ("machine", "vm-train")
+
+
 def test_claims_of_a_vmi_that_no_vm_controls_are_attached_to_it() -> None:
     world = World()
     vmi, pod = vm("train", {"a100": 1})
