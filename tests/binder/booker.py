@@ -2,8 +2,8 @@
 
 Everything but the decision is the real thing: election, terms, passes, writes. Started as
 `python -m tests.binder.booker books` or `… idles`, with the binder's flags after that. With
-`… sleeps` the mind is the real one too, and the process stops between its check and its first
-booking, until somebody continues it.
+`… sleeps:a-namespace` the mind is the real one too, and the process stops between its check and its
+first booking there, until somebody continues it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from shared.vocabulary import GROUP_VERSION, RESOURCE_CLAIMS
 
 NODE = "booked-node"
 RESOURCE = "example.com/booked"
-SLEEPY = "sleepy-"
-"""How the names of claims begin that put a sleeper to sleep."""
+SLEEPS = "sleeps:"
+"""How the mind of a sleeper begins; what follows is the namespace whose claims put it to sleep."""
 
 
 class Booker(binder.Process):
@@ -78,6 +78,7 @@ class Booker(binder.Process):
 class Sleeper(Connection):
     """Stops this process when it is about to send a first booking, all checks behind it."""
 
+    namespace = ""
     is_rested = False
 
     @override
@@ -93,7 +94,8 @@ class Sleeper(Connection):
     ) -> bytes:
         """As `Connection.request`."""
         status = mapping(mapping(body).get("status"))
-        if not self.is_rested and f"/{SLEEPY}" in path and status.get("nodeName"):
+        is_there = f"/namespaces/{self.namespace}/" in path
+        if not self.is_rested and is_there and status.get("nodeName"):
             self.is_rested = True
             os.kill(os.getpid(), signal.SIGSTOP)
         return await super().request(
@@ -108,7 +110,8 @@ class Sleeper(Connection):
 
 if __name__ == "__main__":
     mind = sys.argv.pop(1)
-    if mind == "sleeps":
+    if mind.startswith(SLEEPS):
+        Sleeper.namespace = mind.removeprefix(SLEEPS)
         vars(binder)["Connection"] = Sleeper
     else:
         Booker.books = mind == "books"

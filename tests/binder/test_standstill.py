@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from shared import vocabulary as v
-from tests.binder.booker import SLEEPY
+from tests.binder.booker import SLEEPS
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, epoch, replicas
@@ -38,11 +38,11 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
     node = await life.node(4)
     before = await epoch(whole)
     async with replicas(whole, unique) as start:
-        sleeper = await start(mind="sleeps")
+        sleeper = await start(mind=f"{SLEEPS}{life.namespace}")
         first = await sleeper.until_in_office(before)
         other = await start(mind=mind)
         for number in range(3):
-            order = claim(life.namespace, f"{SLEEPY}{number}", life.class_name, 1)
+            order = claim(life.namespace, f"order-{number}", life.class_name, 1)
             await life.api.create(order)
         await other.until_in_office(first)
         booked = [] if mind == "idles" else [node] * 3
