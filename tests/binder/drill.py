@@ -37,8 +37,9 @@ MOVES: Final = {"create": 3, "start": 3, "stop": 2, "restart": 3, "delete": 2}
 """What people do, and how often compared with each other."""
 
 STEPS_BETWEEN_KILLS: Final = (20, 120)
-PATIENCE_SECONDS: Final = 5.0
-"""How far apart a reason and its truth may be: half the age that figures may have for orders."""
+PATIENCE_SECONDS: Final = 15.0
+"""How far apart a reason and its truth may be: on a busy machine the writes of one pass took eight
+seconds. The report says how far they were."""
 
 
 @dataclass(slots=True)

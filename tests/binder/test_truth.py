@@ -92,6 +92,14 @@ def test_a_claim_whose_vm_is_about_to_go_can_be_seen_as_counted_and_as_gone() ->
     assert set(found) == {"BudgetExceeded", "fits on node"}
 
 
+def test_a_pod_without_a_claim_whose_vm_is_about_to_go_can_be_seen_both_ways() -> None:
+    going = instance("left", count=3)
+    going["metadata"]["deletionTimestamp"] = NOON
+    seen = moment(going, pod("left", gated=True), instance("waits"), pod("waits", gated=True))
+    ((_, found),) = reasons(world(budget=4), seen)
+    assert set(found) == {"BudgetExceeded", "fits on node"}
+
+
 def test_what_is_about_to_be_an_older_ones_can_be_seen_as_free_and_as_taken() -> None:
     """Four units: the older one of three is about to get them, and one is left of two."""
     seen = [instance("older", count=3), instance("younger", count=2)]

@@ -133,8 +133,9 @@ def reasons(world: World, moment: Moment) -> list[tuple[Waiting, frozenset[str]]
     """Why each waits: of a budget what older ones wait for is taken already (rule 7.7).
 
     There is one reason for each. But two things can be seen both ways, and where that makes a
-    difference both are right: a claim that counts though its VM is about to go, until it is gone
-    too (rule 4.5); and units that are free, but about to be an older one's (rule 7.3).
+    difference both are right: a claim, or a pod without one, that counts though its VM is about to
+    go, until it is gone too (rule 4.5); and units that are free, but about to be an older one's
+    (rule 7.3).
     """
     waiting = waiting_in(moment)
     free = _free(world, moment)
@@ -145,6 +146,7 @@ def reasons(world: World, moment: Moment) -> list[tuple[Waiting, frozenset[str]]
         counts = taken if node_of(claim) else leaving
         if id(claim) not in in_order:
             counts[namespace_of(claim), class_of(claim)] += count_of(claim)
+    leaving += _uncovered(moment, {each.uid for each in waiting})
     found = []
     for each in waiting:
         if each.misses:
@@ -181,6 +183,19 @@ def _free(world: World, moment: Moment) -> Counter[Key]:
         if node_of(claim):
             free[node_of(claim), world.resources[class_of(claim)]] -= count_of(claim)
     return free
+
+
+def _uncovered(moment: Moment, waiting: set[str]) -> Counter[Key]:
+    """What launchers ask for whose claims are not there, of VMs that do not wait any more."""
+    found = Counter[Key]()
+    for pod in moment.pods.values():
+        vmi = moment.instances.get(mark_of(pod))
+        if vmi is None or uid_of(vmi) in waiting or is_final(pod):
+            continue
+        for name, class_name, count in entries_of(vmi):
+            if (namespace_of(vmi), name) not in moment.claims:
+                found[namespace_of(vmi), class_name] += count
+    return found
 
 
 def _seat(each: Waiting, told: set[str], world: World, free: Counter[Key]) -> None:
