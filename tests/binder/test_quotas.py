@@ -55,6 +55,7 @@ async def test_a_key_that_names_no_gpu_is_told_once_in_an_event_on_its_quota(
     assert figures["gpu_binder_unknown_budget_keys"] >= 2
     posts = [each for each in second.writes() if f"/namespaces/{tenant}/events" in each]
     assert sorted(each.rpartition(" ")[2] for each in posts) == ["201", "409"]
+    await admin.delete("v1/ResourceQuota", "gpus", tenant)  # else each later leader tells of it
 
 
 async def _told(plane: ControlPlane, namespace: str) -> list[str]:

@@ -110,11 +110,12 @@ def test_of_quotas_that_never_count_nothing_is_told(world: World, kept: Quota) -
     assert hints(world) == []
 
 
+@pytest.mark.parametrize("spelled", [("requests.", ""), ("", "requests.")])
 def test_each_key_is_told_once_however_often_it_is_spelt_and_the_quota_changes(
-    world: World,
+    world: World, spelled: tuple[str, ...]
 ) -> None:
-    world.put(quota("requests.nvidia.com/a100", "nvidia.com/a100"))
-    assert len(hints(world)) == 1
+    world.put(quota(*(f"{each}nvidia.com/a100" for each in spelled)))
+    assert [each.split()[0] for each in hints(world)] == ["nvidia.com/a100"]
     world.put(quota("requests.nvidia.com/a100", "nvidia.com/l40s"))
     assert [each.split()[0] for each in hints(world)] == ["nvidia.com/l40s"]
     world.put(quota("requests.nvidia.com/a100", "nvidia.com/l40s", A100))
