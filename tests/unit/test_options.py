@@ -141,6 +141,8 @@ def test_the_message_says_how_many_and_why_not_more(facts: Facts, message: str) 
 def test_the_dropdown_label_has_the_decisive_number() -> None:
     assert option(replace(ALL_WELL, remaining=left(2))).label == "NVIDIA A100 40Gi: up to 2"
     assert option(replace(ALL_WELL, remaining=left(0))).label == "NVIDIA A100 40Gi: none"
+    bare = replace(ALL_WELL, gpu_class=replace(A100, display_name="", memory=""))
+    assert option(bare).label == f"{A100.name}: up to 9"
 
 
 @pytest.mark.parametrize("disclosure", [Disclosure.BUCKETED, Disclosure.HIDDEN])

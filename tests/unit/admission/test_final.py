@@ -133,6 +133,14 @@ def test_each_rule_refuses_and_without_it_the_case_is_let_in(rule: str) -> None:
     assert judged(change, chain) == Allow()
 
 
+def test_an_annotation_that_cannot_be_read_any_more_is_told_with_its_place() -> None:
+    got = judged(set_annotation("gpu.cozystack.io/classes", '[{"className": "a100", "count": 0}]'))
+    assert isinstance(got, Refuse)
+    assert [cause.field for cause in got.causes] == [
+        "metadata.annotations[gpu.cozystack.io/classes][0].count"
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -260,6 +260,11 @@ async def test_a_vm_with_claims_is_not_judged_before_the_other_vms_are_known() -
         Unread("the virtual machines", "they are not known yet"),
     )
     assert (await unknown.for_vmi(needs())).unread == ()
+    state = ClusterState()
+    state.set_unreadable({"virtualmachineinstances"})
+    assert (await reader(Api({}), state).for_vmi(needs("train"))).unread == (
+        Unread("the virtual machines", "we may not read them"),
+    )
 
 
 async def test_the_view_of_an_order_is_as_old_as_the_oldest_collection() -> None:

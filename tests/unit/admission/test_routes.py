@@ -36,24 +36,25 @@ class Nothing:
 
     def __init__(self, *unread: Unread) -> None:
         self.unread = unread
+        self.asked: list[object] = []
 
     async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
-        del needs
+        self.asked.append(needs)
         return VmiInputs()
 
     async def for_final(self) -> FinalInputs:
         return FinalInputs()
 
     async def for_pod(self, needs: PodNeeds) -> PodInputs:
-        del needs
+        self.asked.append(needs)
         return PodInputs()
 
     async def for_order(self, needs: OrderNeeds) -> OrderInputs:
-        del needs
+        self.asked.append(needs)
         return OrderInputs()
 
     async def for_class(self, needs: ClassNeeds) -> ClassInputs:
-        del needs
+        self.asked.append(needs)
         return ClassInputs(unread=self.unread)
 
 
@@ -61,10 +62,15 @@ CLASS = ("gpu.cozystack.io", "GPUClass")
 VMI = ("kubevirt.io", "VirtualMachineInstance")
 
 
-def review(thing: Raw, version: str = "admission.k8s.io/v1", of: tuple[str, str] = CLASS) -> bytes:
+def review(
+    thing: Raw | None,
+    version: str = "admission.k8s.io/v1",
+    of: tuple[str, str] = CLASS,
+    operation: str = "CREATE",
+) -> bytes:
     request = {
         "uid": "u1",
-        "operation": "CREATE",
+        "operation": operation,
         "kind": {"group": of[0], "kind": of[1]},
         "object": thing,
     }
@@ -163,3 +169,29 @@ async def test_each_path_asks_the_rules_of_its_kind_and_takes_no_other(
         assert response["status"]["reason"] == reason
         other = review(thing, of=("apps", "Deployment"))
         assert (await client.post(f"/admission/{path}", data=other, headers=headers)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "of", "operation", "thing"),
+    [
+        ("vmis", VMI, "CREATE", {"metadata": {}}),
+        ("pods", ("", "Pod"), "CREATE", {"metadata": {}}),
+        ("gpuclaims", ("gpu.cozystack.io", "GPUClaim"), "UPDATE", {"spec": {"className": "x"}}),
+        ("gpuclasses", CLASS, "DELETE", None),
+    ],
+)
+async def test_what_needs_no_decision_is_let_in_without_a_read(
+    path: str, of: tuple[str, str], operation: str, thing: Raw | None
+) -> None:
+    reader = Nothing()
+    hooks = Webhooks(reader, Figures("test", CollectorRegistry()), monotonic=lambda: 0.0)
+    app = web.Application(middlewares=[errors])
+    app.add_routes(hooks.routes())
+    async with TestClient(TestServer(app)) as client:
+        answer = await client.post(
+            f"/admission/{path}",
+            data=review(thing, of=of, operation=operation),
+            headers={"Content-Type": "application/json"},
+        )
+        assert (await answer.json())["response"] == {"uid": "u1", "allowed": True}
+    assert reader.asked == []
