@@ -40,6 +40,7 @@ OWNER = Vm("tenant-a", "vm1", "vm-1", "2026-11-29T10:00:00Z")
 
 @units(
     of_nobody=(vmi(claims='["train"]'), claimed(TRAIN), "2"),
+    of_nobody_yet_for_a_vm=(OWNED, claimed(TRAIN, owner=OWNER), "2"),
     being_deleted=(
         vmi(claims='["train"]'),
         claimed(replace(TRAIN, deleting=True)),
