@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -136,10 +136,10 @@ class Connection:
             ApiError: what the API server answered, or Unavailable or TimedOut where it did not.
         """
         data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
-        limits = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
+        limits = _limits(timeout_seconds)
 
         async def send() -> bytes:
-            with _faults(method, path):
+            with _Faults(method, path):
                 response = await self._send(method, path, params, data, headers, limits)
                 async with response:
                     await _raise_for(response)
@@ -178,7 +178,7 @@ class Connection:
                     await _raise_for(response)
             return response
 
-        with _faults("WATCH", path):
+        with _Faults("WATCH", path):
             response = await self._authorized(opened)
             lines = Lines()
             try:
@@ -283,20 +283,39 @@ async def _raise_for(response: aiohttp.ClientResponse) -> None:
     raise error
 
 
-@contextmanager
-def _faults(method: str, path: str) -> Iterator[None]:
-    """Turn faults of the network into our errors.
+class _Faults:
+    """Turns faults of the network into our errors.
 
     Without their cause: aiohttp's errors can carry the request's headers, and with them tokens.
     """
-    try:
-        yield
-    except ApiError:
-        raise
-    except TimeoutError as error:
-        raise TimedOut(f"{method} {path}: {_told(error)}") from None
-    except (aiohttp.ClientError, OSError, LineTooLong) as error:
-        raise Unavailable(f"{method} {path}: {_told(error)}") from None
+
+    __slots__ = ("_what",)
+
+    def __init__(self, method: str, path: str) -> None:
+        self._what = (method, path)
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None or isinstance(error, ApiError):
+            return
+        told = f"{' '.join(self._what)}: "
+        if isinstance(error, TimeoutError):
+            raise TimedOut(told + _told(error)) from None
+        if isinstance(error, aiohttp.ClientError | OSError | LineTooLong):
+            raise Unavailable(told + _told(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _limits(total: float) -> aiohttp.ClientTimeout:
+    """For an exchange that may take so many seconds."""
+    return aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_SECONDS)
 
 
 def _told(error: Exception) -> str:

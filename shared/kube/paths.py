@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -28,6 +29,7 @@ def collection(group_version: str, resource: str, namespace: str = "") -> str:
     return f"{root}/{group_version}{within}/{resource}"
 
 
+@lru_cache(maxsize=4096)  # admission reads the same few objects of a tenant again and again
 def item(
     group_version: str, resource: str, name: str, namespace: str = "", subresource: str = ""
 ) -> str:
