@@ -216,7 +216,7 @@ def answer(request: Request, decision: Decision) -> bytes:
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _cut(warning: str) -> str:
@@ -240,6 +240,9 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
+
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 class Misshapen(Exception):

@@ -165,8 +165,9 @@ def too_many_units(case: Case) -> Iterator[Cause]:
 
 def mixed_requests(case: Case) -> Iterator[Cause]:
     """GPUs that are asked for in another way than by our annotations (6.1.4)."""
-    if not _is_expanded(case):
-        for found in raw_gpus(case.vmi):
+    raw = list(raw_gpus(case.vmi))
+    if raw and not _is_expanded(case):
+        for found in raw:
             yield _mixed(found.field, found.what)
     names = case.inputs.hoster.gpu_names() | {entry.resource_name for entry in case.record}
     for found in hidden_gpus(case.vmi, names):

@@ -205,13 +205,7 @@ def _array(value: object, annotation: str, expected: str, length_max: int) -> li
         told = Fault("", f"{len(value)} characters", f"at most {length_max}")
         raise Malformed(annotation, [told])
     try:
-        parsed: object = json.loads(
-            value,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_NoInteger,
-            parse_constant=_NoInteger,
-        )
+        parsed: object = _DECODER.decode(value)
     except json.JSONDecodeError as error:
         told = Fault("", f"{shown(value)} ({error.msg} at character {error.pos})", expected)
         raise Malformed(annotation, [told]) from None
@@ -238,6 +232,14 @@ def _object(pairs: list[tuple[str, object]]) -> object:
 def _integer(text: str) -> object:
     # Python's integers have no end, and those of many digits take their time.
     return int(text) if len(text) <= _DIGITS_MAX else _NoInteger(text)
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=_integer,
+    parse_float=_NoInteger,
+    parse_constant=_NoInteger,
+)
 
 
 def _class_entry(element: object, place: str) -> ClassEntry | list[Fault]:
