@@ -42,10 +42,10 @@ class Listed(Generic[T]):
         Raises:
             ValueError: the body is no JSON.
         """
-        objects = _objects(body)
-        if objects != self._objects:
+        end = _end(body)
+        if self._objects is None or len(self._objects) != end or not body.startswith(self._objects):
             kept = dict(self._read(mappings(mapping(orjson.loads(body)).get("items"))))
-            self._objects, self._kept = objects, kept
+            self._objects, self._kept = body[:end], kept
             self._values = [value for _, value in kept.values()]
         return self._values
 
@@ -59,7 +59,7 @@ class Listed(Generic[T]):
                 yield uid, (raw, value)
 
 
-def _objects(body: bytes) -> bytes:
-    """A list without the version of the list itself, which rises with any write in the cluster."""
+def _end(body: bytes) -> int:
+    """Where a list's own version begins, which rises with any write in the cluster."""
     at = body.rfind(b'"metadata":')
-    return body[:at] if at >= 0 and _ITS_VERSION.fullmatch(body, at) else body
+    return at if at >= 0 and _ITS_VERSION.fullmatch(body, at) else len(body)

@@ -112,6 +112,14 @@ def test_a_list_of_any_form_is_read_as_it_is(form: str) -> None:
         assert words.of(form.format(word).encode()) == [word]
 
 
+def test_a_list_that_begins_as_the_last_one_and_goes_on_differently_is_read() -> None:
+    words = Listed(Reading())
+    body = listed(thing("a", "1"))
+    assert words.of(body) == ["a"]
+    begin = body[: body.rindex(b'"metadata"')]
+    assert words.of(begin + b'"items":[{"word":"b"}]}') == ["b"]
+
+
 def test_a_list_that_is_empty_has_nothing_and_what_is_no_json_is_an_error() -> None:
     words = Listed(Reading())
     words.of(listed(thing("a", "1")))
