@@ -1,25 +1,32 @@
 """What admission costs against the bare reads that it takes, and a burst of VMs, on a real cluster.
 
-Each review is timed beside its twin: the same reads by a client that does nothing with what it
-gets, in one concurrent round, in turn with ours.
+Each review is timed beside two twins, in turn with it: the same reads by a client that does nothing
+with what it gets, in one concurrent round; and a server that takes these reads and then answers the
+same bytes without a look at them (`tests.bench.constant`), which is the least that a review can
+cost on our stack. All of them run on the same loop (uvloop).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
-import aiohttp
+import orjson
+import uvloop
 
 from shared import vocabulary as words
+from tests.bench.caller import Caller, calling, post
+from tests.bench.constant import READY, Constant, Setting, read_at_once
 from tests.bench.results import Row, at_most
 from tests.catalog.kubevirt import apply_kinds, deploy
 from tests.catalog.objects import claim, gpu_class, node
@@ -29,7 +36,8 @@ from tests.cluster.build import built
 from tests.cluster.cache import cache_folder, to_terminal
 from tests.cluster.components import HOST
 from tests.cluster.install import Catalog
-from tests.cluster.plane import control_plane
+from tests.cluster.keys import Pair
+from tests.cluster.plane import Component, control_plane
 from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
 
@@ -44,7 +52,7 @@ AT_ONCE = 50
 RATIO_MAX = 1.3
 UNITS = 1000
 
-Timed = Callable[[], Awaitable[None]]
+Timed = Callable[[], Awaitable[bytes | None]]
 
 
 def tenant(number: int) -> str:
@@ -58,27 +66,30 @@ def device(number: int) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """A review, and the paths that are read to decide about it.
+
+    `path` is that of our webhook, `mark` the one at the server of constant answers.
+    """
+
+    path: str
+    mark: str
+    body: bytes
+    reads: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Bench:
     """A full cluster, our server on it, and who asks both."""
 
     cluster: Cluster
     catalog: Catalog
-    session: aiohttp.ClientSession
-    ours: ssl.SSLContext
+    tls: ssl.SSLContext
     bare: Api
 
-    async def review(self, path: str, body: Object) -> None:
-        """One review at our server, as kube-apiserver would ask for it."""
-        url = f"https://{HOST}:{self.catalog.component.port}{path}"
-        async with self.session.post(url, json=body, ssl=self.ours) as answer:
-            told = await answer.json()
-        assert told["response"]["allowed"], told
-
-    async def read(self, paths: Sequence[str]) -> None:
-        """The same reads, at once, with nothing made of them."""
-        async with asyncio.TaskGroup() as tasks:
-            replies = [tasks.create_task(self.bare.request("GET", path)) for path in paths]
-        assert {reply.result().status for reply in replies} <= {200, 404}
+    def calling(self) -> AbstractAsyncContextManager[Caller]:
+        """A caller of our webhooks, as kube-apiserver is one."""
+        return calling(self.catalog.component.port, self.tls)
 
 
 def measure(
@@ -86,25 +97,24 @@ def measure(
 ) -> list[Row]:
     """Reviews beside their twins, and a burst, in one cluster that is thrown away."""
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.resolve()) as run:
-        return asyncio.run(_measure(runs, Path(run), claims, namespaces))
+    with (
+        TemporaryDirectory(dir=folder.resolve()) as run,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        return runner.run(_measure(runs, Path(run), claims, namespaces))
 
 
 async def _measure(runs: int, folder: Path, claims: int, namespaces: int) -> list[Row]:
-    ratios: dict[str, list[float]] = {"a VM": [], "an order": []}
-    tails: dict[str, list[float]] = {"a VM": [], "an order": []}
-    times: dict[str, list[float]] = {name: [] for name in ("a VM", "an order", "7 reads")}
+    found: dict[str, list[Times]] = {"a VM": [], "an order": []}
     bursts: list[Burst] = []
     async with _full(folder, claims, namespaces) as bench:
-        for run in range(runs):
-            for what, (ours, twin) in _pairs(bench, run).items():
-                asked, bare = await _in_turn(ours, twin)
-                ratios[what].append(median(asked) / median(bare))
-                tails[what].append(_p99(asked) / _p99(bare))
-                times[what].append(median(asked) * 1000)
-                if what == "a VM":
-                    times["7 reads"].append(median(bare) * 1000)
-            bursts.append(await _burst(bench))
+        reviews = [_reviews(run) for run in range(runs)]
+        every = [review for each in reviews for review in each.values()]
+        async with _constant(bench, every) as constant:
+            for each in reviews:
+                for what, review in each.items():
+                    found[what].append(await _in_turn(bench, review, constant))
+                bursts.append(await _burst(bench))
     size = f"{claims} claims, {namespaces} namespaces"
     return [
         Row(
@@ -121,19 +131,47 @@ async def _measure(runs: int, folder: Path, claims: int, namespaces: int) -> lis
             str(BURST),
             all(burst.let_in == BURST for burst in bursts),
         ),
-        *(
-            at_most(f"{what}: review / its reads by a bare client; {size}", ratios[what], RATIO_MAX)
-            for what in ratios
-        ),
-        *(Row(f"{what}: the same, p99", tuple(tails[what])) for what in tails),
-        *(Row(f"{what}, median", tuple(times[what]), "ms") for what in times),
+        *(row for what, times in found.items() for row in _rows(what, times, size)),
         Row("the burst, until all are answered", tuple(each.seconds for each in bursts), "s"),
         Row("the burst, the longest answer", tuple(each.longest for each in bursts), "s"),
     ]
 
 
-def _pairs(bench: Bench, run: int) -> dict[str, tuple[Timed, Timed]]:
-    """What is timed, each with its twin, for one tenant."""
+def _rows(what: str, runs: Sequence[Times], size: str) -> Iterable[Row]:
+    """What a sort of review costs against its twins."""
+    yield at_most(
+        f"{what}: review / its reads by a bare client; {size}",
+        [median(run.ours) / median(run.bare) for run in runs],
+        RATIO_MAX,
+    )
+    yield Row(
+        f"{what}: review / the same reads behind a server of constant answers",
+        tuple(median(run.ours) / median(run.constant) for run in runs),
+    )
+    yield Row(
+        f"{what}: server of constant answers / the same reads by a bare client",
+        tuple(median(run.constant) / median(run.bare) for run in runs),
+    )
+    yield Row(
+        f"{what}: review / its reads by a bare client, p99",
+        tuple(_p99(run.ours) / _p99(run.bare) for run in runs),
+    )
+    for name, times in (
+        ("review", [run.ours for run in runs]),
+        ("server of constant answers", [run.constant for run in runs]),
+        ("reads by a bare client", [run.bare for run in runs]),
+    ):
+        yield Row(f"{what}: {name}, median", tuple(median(each) * 1000 for each in times), "ms")
+    for name, seconds in (
+        ("our server", [run.busy for run in runs]),
+        ("the server of constant answers", [run.constant_busy for run in runs]),
+    ):
+        each = tuple(busy / ROUNDS * 1000 for busy in seconds)
+        yield Row(f"{what}: processor time of {name}, each", each, "ms")
+
+
+def _reviews(run: int) -> dict[str, Review]:
+    """What is timed for one tenant."""
     namespace = tenant(run)
     hoster = [
         f"/api/v1/namespaces/{words.NAMESPACE}/configmaps/{words.SETTINGS_NAME}",
@@ -150,27 +188,90 @@ def _pairs(bench: Bench, run: int) -> dict[str, tuple[Timed, Timed]]:
     vm = _review(words.KUBEVIRT_GROUP, words.KIND_VMI, _vmi(namespace, "train"))
     order = _review(words.GROUP, words.KIND_CLAIM, claim(namespace, "new", device(0)[0], 1))
     return {
-        "a VM": (
-            lambda: bench.review(words.WEBHOOK_VMIS, vm),
-            lambda: bench.read(of_a_vm),
-        ),
-        "an order": (
-            lambda: bench.review(words.WEBHOOK_CLAIMS, order),
-            lambda: bench.read(hoster),
-        ),
+        "a VM": Review(words.WEBHOOK_VMIS, f"/{run}/vm", orjson.dumps(vm), of_a_vm),
+        "an order": Review(words.WEBHOOK_CLAIMS, f"/{run}/order", orjson.dumps(order), hoster),
     }
 
 
-async def _in_turn(ours: Timed, twin: Timed) -> tuple[list[float], list[float]]:
-    """How long each takes, in seconds: one of ours, one of the twin's, and so on."""
-    asked: list[float] = []
-    bare: list[float] = []
-    for _ in range(ROUNDS):
-        for call, found in ((twin, bare), (ours, asked)):
-            began = time.perf_counter()
-            await call()
-            found.append(time.perf_counter() - began)
-    return asked, bare
+@dataclass(slots=True)
+class Times:
+    """How long each of a run took, in seconds: the review, and its twins.
+
+    `busy` and `constant_busy` are the processor time of the two servers meanwhile: unlike the
+    rest they hardly change where other programs share the processors.
+    """
+
+    ours: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+    constant: list[float] = field(default_factory=list)
+    busy: float = 0.0
+    constant_busy: float = 0.0
+
+
+async def _in_turn(bench: Bench, review: Review, constant: Component) -> Times:
+    """Time one of each, and so on; `constant` is the server of constant answers."""
+    times = Times()
+    ours, theirs = post(review.path, review.body), post(review.mark, review.body)
+    async with bench.calling() as us, calling(constant.port, bench.tls) as them:
+        calls: tuple[tuple[Timed, list[float]], ...] = (
+            (lambda: read_at_once(bench.bare, review.reads), times.bare),
+            (lambda: us.call(ours), times.ours),
+            (lambda: them.call(theirs), times.constant),
+        )
+        before = _busy(bench.catalog.component), _busy(constant)
+        for _ in range(ROUNDS):
+            for call, found in calls:
+                began = time.perf_counter()
+                told = await call()
+                found.append(time.perf_counter() - began)
+                assert told is None or _ALLOWED in told, told
+        times.busy = _busy(bench.catalog.component) - before[0]
+        times.constant_busy = _busy(constant) - before[1]
+    return times
+
+
+_ALLOWED = b'"allowed":true'
+
+
+def _busy(component: Component) -> float:
+    """The processor time of a process so far, in seconds."""
+    assert component.process is not None
+    told = Path(f"/proc/{component.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime; proc(5)
+
+
+@asynccontextmanager
+async def _constant(bench: Bench, reviews: Iterable[Review]) -> AsyncIterator[Component]:
+    """Serve what our server answers to some reviews, as constants."""
+    async with bench.calling() as us:
+        answers = {
+            each.mark: Constant(each.reads, (await us.call(post(each.path, each.body))).decode())
+            for each in reviews
+        }
+    at = bench.catalog.plane.at
+    serving = Pair.at(at.keys, words.SERVICE_APISERVER)
+    kubeconfig = bench.cluster.access.kubeconfig(GPU_APISERVER)
+
+    def command(port: int) -> list[str | Path]:
+        told = at.folder / "constant.json"
+        files = (str(kubeconfig), str(serving.certificate), str(serving.key))
+        Setting(*files, HOST, port, answers).write(told)
+        return [sys.executable, "-m", "tests.bench.constant", told]
+
+    component = Component(
+        "constant",
+        at.logs / "constant.log",
+        1,
+        command,
+        lambda port: f"https://{HOST}:{port}{READY}",
+        bench.tls,
+        random.Random(),
+    )
+    await component.start()
+    try:
+        yield component
+    finally:
+        await component.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +375,10 @@ async def _full(folder: Path, claims: int, namespaces: int) -> AsyncIterator[Ben
             await _fill(cluster, claims, namespaces)
             await catalog.install()
             await catalog.enforce()
-            ours = ssl.create_default_context(cafile=catalog.authority)
-            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-                bench = Bench(cluster, catalog, session, ours, cluster.api(GPU_APISERVER))
-                await _until_orders_are_taken(bench)
-                yield bench
+            tls = ssl.create_default_context(cafile=catalog.authority)
+            bench = Bench(cluster, catalog, tls, cluster.api(GPU_APISERVER))
+            await _until_orders_are_taken(bench)
+            yield bench
         finally:
             await catalog.stop()
 
