@@ -106,7 +106,6 @@ def measure(
 
 async def _measure(runs: int, folder: Path, claims: int, namespaces: int) -> list[Row]:
     found: dict[str, list[Times]] = {"a VM": [], "an order": []}
-    bursts: list[Burst] = []
     async with _full(folder, claims, namespaces) as bench:
         reviews = [_reviews(run) for run in range(runs)]
         every = [review for each in reviews for review in each.values()]
@@ -114,7 +113,8 @@ async def _measure(runs: int, folder: Path, claims: int, namespaces: int) -> lis
             for each in reviews:
                 for what, review in each.items():
                     found[what].append(await _in_turn(bench, review, constant))
-                bursts.append(await _burst(bench))
+        # After all reviews: the cluster is busy for a while with what a burst leaves behind.
+        bursts = [await _burst(bench) for _ in range(runs)]
     size = f"{claims} claims, {namespaces} namespaces"
     return [
         Row(
