@@ -235,17 +235,20 @@ class Holders:
         vmi = self.vmis.get(uid)
         if vmi is None:
             return NO_PART
-        pods = (self.pods[key] for key in self._pods_by_owner[uid])
-        launchers = [pod for pod in pods if not pod.ended and is_launcher(pod, vmi)]
+        launchers = [
+            (place(pod), devices(pod, self._named))
+            for key in self._pods_by_owner[uid]
+            if not (pod := self.pods[key]).ended and is_launcher(pod, vmi)
+        ]
         if not launchers:
             return NO_PART
         claims = self._claims_of(vmi)
-        use = used_beyond((devices(pod, self._named) for pod in launchers), claims, self._classes)
+        use = used_beyond((units for _, units in launchers), claims, self._classes)
         if placement is Placement.SCHEDULER:
             use |= recorded_use(use, vmi)
         held: list[Held] = []
-        for node in sorted({place(pod) for pod in launchers}):
-            there = (devices(pod, self._named) for pod in launchers if place(pod) == node)
+        for node in sorted({node for node, _ in launchers if node}):
+            there = (units for where, units in launchers if where == node)
             booked = (claim for claim in claims if claim.node_name == node)
             held += _outside(node, held_outside(there, booked, self._classes))
         return Part(vmi.namespace, use, tuple(held))
