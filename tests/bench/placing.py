@@ -2,8 +2,8 @@
 
 VMs wait at the gate until the real process takes office. Its passes tell how long it took to decide
 and to write. The twin sends the writes that the same decisions make of equal VMs, made before, as
-the same account and as many at a time; it reads nothing, follows nothing, and decides nothing. The
-real scheduler binds what was released, of both.
+the same account, in the same order and as many at a time; it reads nothing, follows nothing, and
+decides nothing. The real scheduler binds what was released, of both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final
 import orjson
 import uvloop
 
-from binder.actions import BookClaim, Ref, StartPod, Work
+from binder.actions import BookClaim, StartPod, Work
 from binder.agenda import Agenda
 from binder.plan import View, plan
 from binder.rendering import Create, Merge, Patch, render
@@ -36,7 +36,7 @@ from tests.bench.results import Row
 from tests.binder.replica import epoch
 from tests.catalog.objects import gpu_class, namespace
 from tests.cluster.access import GPU_BINDER
-from tests.cluster.api import JSON_PATCH, MERGE, Api, Object
+from tests.cluster.api import JSON_PATCH, MERGE, Api, Object, Reply
 from tests.cluster.binder import Binder
 from tests.cluster.build import built
 from tests.cluster.cache import cache_folder, to_terminal
@@ -268,9 +268,11 @@ async def _twins(fleet: Fleet, sets: int) -> float:
     works = await _works(fleet)
     assert len(works) == sets, f"{len(works)} of {sets} have a place"
     term = await epoch(fleet.plane)
-    bare = cluster.api(GPU_BINDER)
+    twin = _Twin(cluster.api(GPU_BINDER), term, asyncio.Semaphore(AT_ONCE))
     began = time.perf_counter()
-    await at_once(_send(bare, work, term) for work in works)
+    async with asyncio.TaskGroup() as tasks:
+        for work in works:
+            tasks.create_task(twin.send(work))
     took = time.perf_counter() - began
     await fleet.until_bound()
     return took
@@ -293,29 +295,41 @@ async def _works(fleet: Fleet) -> list[Work]:
     ]
 
 
-async def _send(bare: Api, work: Work, term: int) -> None:
-    """The writes of one set, one after the other; only the version is taken from an answer."""
-    made = Ref("", "")
-    for step in work.steps:
-        for action in step:
-            if isinstance(action, BookClaim):
-                action = replace(action, claim=replace(action.claim, version=made.version))
-            match render(action, term):
-                case Create(path, body):
-                    answer = await bare.call("POST", path, body)
-                    made = Ref("", "", version=answer["metadata"]["resourceVersion"])
-                case Merge(path, body, version):
-                    body = {**body, "metadata": {"resourceVersion": version}}
-                    await _patch(bare, path, body, MERGE)
-                case Patch(path, operations):
-                    await _patch(bare, path, list(operations), JSON_PATCH)
-                case other:
-                    raise AssertionError(f"{other}: no write of a set that starts")
+@dataclass(frozen=True, slots=True)
+class _Twin:
+    """Sends writes as the binder does: all sets begun at once, so many requests under way."""
 
+    bare: Api
+    term: int
+    free: asyncio.Semaphore
 
-async def _patch(bare: Api, path: str, body: object, content: str) -> None:
-    reply = await bare.request("PATCH", path, body, headers={"Content-Type": content})
-    assert reply.status == 200, reply.text
+    async def send(self, work: Work) -> None:
+        """The writes of one set, one after the other; only the version is taken from an answer."""
+        version = ""
+        for step in work.steps:
+            for action in step:
+                if isinstance(action, BookClaim):
+                    action = replace(action, claim=replace(action.claim, version=version))
+                match render(action, self.term):
+                    case Create(path, body):
+                        reply = await self._request("POST", path, body)
+                        version = reply.body["metadata"]["resourceVersion"]
+                    case Merge(path, body, seen):
+                        body = {**body, "metadata": {"resourceVersion": seen}}
+                        await self._request("PATCH", path, body, MERGE)
+                    case Patch(path, operations):
+                        await self._request("PATCH", path, list(operations), JSON_PATCH)
+                    case other:
+                        raise AssertionError(f"{other}: no write of a set that starts")
+
+    async def _request(
+        self, method: str, path: str, body: object, content: str = "application/json"
+    ) -> Reply:
+        async with self.free:
+            headers = {"Content-Type": content}
+            reply = await self.bare.request(method, path, body, headers=headers)
+        assert reply.status in {200, 201}, reply.text
+        return reply
 
 
 async def at_once(works: Iterable[Any]) -> None:
