@@ -176,6 +176,7 @@ def quota(value: Quota) -> dict[str, object]:
         "metadata": metadata(
             value.name,
             value.namespace,
+            uid=value.uid,
             labels={"helm.toolkit.fluxcd.io/name": value.namespace},
             fields=written_by("helm-controller", "spec", "hard")
             + written_by("kube-controller-manager", "status", "hard", "used"),

@@ -200,7 +200,9 @@ def _quotas(made: World, chance: Random) -> Iterator[Quota]:
                 hard[class_key(index)] = units
                 hard[f"requests.{resource_name(index)}"] = units + 4
         kind = "budget" if number % 2 == 0 else "quota"
-        yield Quota(tenant, f"{kind}-{number // 2 // len(tenants)}", dict(sorted(hard.items())))
+        name = f"{kind}-{number // 2 // len(tenants)}"
+        uid = f"{number:08x}-0000-4000-9000-000000000000"
+        yield Quota(tenant, name, dict(sorted(hard.items())), uid=uid)
 
 
 @dataclass(slots=True)
