@@ -2,7 +2,8 @@
 
 A server that is too slow for all of them at once carries out none of them in time: each takes part
 of it away from the others. So each loss halves what may be under way, and answers let it grow
-again, by one for as many answers as are under way (as TCP has it, RFC 5681).
+again, by one for as many answers as are under way (as TCP has it, RFC 5681). Never below a floor:
+where it is one tenant's webhook that does not answer, others go on beside it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from contextlib import asynccontextmanager
 
 
 class Window:
-    """Lets requests through in their order, so many at a time. `most` is how many at most."""
+    """Lets requests through in their order, so many at a time.
 
-    def __init__(self, most: int) -> None:
+    Args:
+        most: how many at most.
+        least: how many also while all are lost.
+    """
+
+    def __init__(self, most: int, least: int) -> None:
         self._most = most
+        self._least = float(min(least, most))
         self._limit = float(most)
         self._under_way = 0
         self._shrunk = 0
@@ -41,7 +48,7 @@ class Window:
         """A request was not answered. Those that were under way together are lost as one."""
         if begun == self._shrunk:
             self._shrunk += 1
-            self._limit = max(1.0, self._limit / 2)
+            self._limit = max(self._least, self._limit / 2)
 
     async def _enter(self) -> None:
         if self._under_way < int(self._limit) and not self._waiting:

@@ -112,6 +112,7 @@ class Writer:
         chance: spreads what is sent again.
         timeout: seconds for one request, here and at the API server.
         at_once: how many requests may be under way, fewer while answers are lost.
+        at_least: how many also then.
     """
 
     def __init__(
@@ -123,12 +124,13 @@ class Writer:
         chance: random.Random,
         timeout: float = 5.0,
         at_once: int = 32,
+        at_least: int = 8,
     ) -> None:
         self._connection = connection
         self._may_write = may_write
         self._clock = clock
         self._chance = chance
-        self._window = Window(at_once)
+        self._window = Window(at_once, at_least)
         self.timeout = timeout
         self.counts: Counter[tuple[str, str]] = Counter()
         """How many writes of each verb had each outcome."""
