@@ -67,6 +67,7 @@ def stop_and_start(kubectl: Kubectl, within_seconds: float) -> None:
     _run_strategy(kubectl, "Always")
     until_it_runs(kubectl, ("tenant-acme", HELD), within_seconds)
     found = kubectl.run("get", "vmi", HELD, *place, "-o", "jsonpath={.status.nodeName}")
+    kubectl.say(found)
     if found != node:
         raise DemoFailed(f"{HELD} runs on {found}, its units are on {node}")
     kubectl.say(kubectl.run(*claim, "-o", "wide"))
