@@ -149,13 +149,13 @@ class Life:
         return ledger
 
     async def nodes_booked(self, uid: str) -> list[str]:
-        """Where the claims of an instance were after each write of them, without repeats."""
+        """Where the claims of an instance were after each booking and report, without repeats."""
         found: list[str] = []
         for state in await self._states():
             node = node_of(state.object)
             if (
                 state.object["kind"] == v.KIND_CLAIM
-                and status_of(state.object)
+                and "epoch" in status_of(state.object)
                 and uid in _owners(state.object)
                 and found[-1:] != [node]
             ):
