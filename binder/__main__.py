@@ -33,6 +33,7 @@ from binder.loop import Figures, Loop, Superseded
 from binder.metrics import Metrics, Told
 from binder.plan import View, plan
 from binder.report import waiting
+from binder.underway import UnderWay
 from shared.core.cluster import ClusterState
 from shared.core.model import Change, Gone, Vmi
 from shared.core.sites import Sites
@@ -200,7 +201,7 @@ class Process:
         return {"informer": self._informer.run(), "lease": self._elector.run(self._lead)}
 
     async def finish(self) -> None:
-        """Let the pass that is under way end; begin no other."""
+        """Let the works that are under way end; begin no pass."""
         if self._loop is not None:
             await self._loop.end()
 
@@ -240,12 +241,12 @@ class Process:
         finally:
             self._loop = None
 
-    def _decide(self, held: frozenset[str]) -> Plan:
+    def _decide(self, held: frozenset[str], under_way: UnderWay) -> Plan:
         """What is to be done now. Where the cluster is not known nothing is decided about it."""
         now = datetime.fromtimestamp(self._wall(), UTC)
         decided = Plan()
         if not self._state.unreadable & system.PLACING_READS:
-            decided = self._plan(held, now)
+            decided = self._plan(held, under_way, now)
         report = system.report(
             self._system.raw,
             self._state,
@@ -255,9 +256,9 @@ class Process:
         )
         return Plan((*decided.works, *(() if report is None else (report,))), decided.wake_in)
 
-    def _plan(self, held: frozenset[str], now: datetime) -> Plan:
+    def _plan(self, held: frozenset[str], under_way: UnderWay, now: datetime) -> Plan:
         """What is to be done about sets, claims and classes."""
-        return plan(View(self._state, self._agenda, held, self._told), now)
+        return plan(View(self._state, self._agenda, held, under_way, self._told), now)
 
     async def _check(self, is_refused: bool) -> None:
         """Find out whether this is still our term.
@@ -323,6 +324,8 @@ class Process:
             deciding_seconds=figures.deciding_seconds,
             since_pass=self._clock() - figures.last_at,
             held=figures.held,
+            under_way=len(figures.under_way),
+            oldest=max((self._clock() - each.at for each in figures.under_way.values()), default=0),
             works=figures.works,
             writes=self._writer.counts,
             units=units(self._state),

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from shared.api.conditions import ConditionType
-from shared.core.model import Attachment
+from shared.core.model import Attachment, Claim, Pod
 from shared.core.terms import Truth
 from shared.fields import Json
 from shared.reasons import Reason
@@ -252,10 +252,15 @@ class Work:
     A step begins once every write of the one before it is done; its own writes run side by
     side. The first one that fails ends the work, and backs it off under its `key` without
     holding up any other.
+
+    `laid` are claims and pods as they will be at most once it is done: booked, pinned or there at
+    all. So they count while it is under way. What it takes away counts until it is known to be
+    gone.
     """
 
     key: str
     steps: tuple[tuple[Action, ...], ...]
+    laid: tuple[Claim | Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

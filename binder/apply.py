@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -74,17 +74,12 @@ class Hand:
         self._told = told
         self._clock = clock
 
-    async def perform(self, works: Iterable[Work]) -> list[Result]:
-        """Carry out works side by side, begun in their order.
+    async def perform(self, work: Work) -> Result:
+        """Carry out a work.
 
         Returns once nothing of it is under way any more, nor unknown: until then a further
-        decision could give away what a write that was not answered may still take.
+        decision about the same could give away what a write that was not answered may still take.
         """
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(self._work(work), name=work.key) for work in works]
-        return [task.result() for task in running]
-
-    async def _work(self, work: Work) -> Result:
         written: dict[tuple[Kind, str, str], Json] = {}
         for step in work.steps:
             outcomes = await self._step(tuple(_current(action, written) for action in step))
@@ -152,14 +147,17 @@ class Hand:
     async def _find_out(self, kind: Kind, path: str, unknown: Unknown) -> None:
         """Read what there is, once the write that was not answered can come no more."""
         log.warning("answer lost", path=path, error=unknown.message)
-        await asyncio.sleep(max(0.0, unknown.settled_at - self._clock()))
+        began = self._clock()
+        await asyncio.sleep(max(0.0, unknown.settled_at - began))
         failures = 0
         while True:
             try:
                 found = await self._writer.read(path)
             except ApiError as error:
                 failures += 1
-                log.debug("not found out yet", path=path, error=str(error))
+                if failures.bit_count() == 1:  # the first, second, fourth, eighth, …
+                    since = round(self._clock() - began)
+                    log.warning("not found out yet", path=path, seconds=since, error=str(error))
                 await asyncio.sleep(backoff(failures, 0.5))
             else:
                 if found is not None:

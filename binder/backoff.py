@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,23 +38,37 @@ class Holds:
         """The works that rest now."""
         return frozenset(key for key, hold in self.holds.items() if hold.until > now)
 
-    def next(self) -> float:
-        """When the first of them is due again; infinite where none rests."""
-        return min((hold.until for hold in self.holds.values()), default=float("inf"))
+    def next(self, under_way: Container[str] = frozenset()) -> float:
+        """When the first of them is due again; infinite where none rests.
 
-    def after(self, began: float, failed: Iterable[Failure], now: float, chance: float) -> Holds:
+        Who is being tried again is due when that is over, and nobody knows when that is.
+        """
+        dues = (hold.until for key, hold in self.holds.items() if key not in under_way)
+        return min(dues, default=float("inf"))
+
+    def after(
+        self,
+        began: float,
+        failed: Iterable[Failure],
+        now: float,
+        chance: float,
+        under_way: Container[str] = frozenset(),
+    ) -> Holds:
         """What holds after a pass: who rested goes on resting, who failed rests longer each time.
 
         A work that was due and did not fail is forgotten, be it that it was done or that there
-        was nothing left to do.
+        was nothing left to do; but not while it is under way.
 
         Args:
-            began: when the pass decided.
-            failed: the works of this pass that failed.
+            began: when the last pass decided.
+            failed: the works that failed since.
             now: monotonic.
             chance: from 0 to 1.
+            under_way: keys of works that are not over.
         """
-        holds = {key: hold for key, hold in self.holds.items() if hold.until > began}
+        holds = {
+            key: hold for key, hold in self.holds.items() if hold.until > began or key in under_way
+        }
         for failure in failed:
             before = self.holds.get(failure.key)
             failures = 1 + (before.failures if before is not None else 0)

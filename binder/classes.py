@@ -6,6 +6,7 @@ that keeps its stock to itself has no figures there.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -31,9 +32,12 @@ _WELL: Final = Verdict(Truth.TRUE, Reason.AVAILABLE)
 
 
 def report_classes(
-    state: ClusterState, agenda: Agenda, now: datetime
+    state: ClusterState, agenda: Agenda, now: datetime, made: Container[str] = frozenset()
 ) -> tuple[list[Work], float | None]:
-    """The works for classes, and in how many seconds one is due that came too soon."""
+    """The works for classes, and in how many seconds one is due that came too soon.
+
+    `made` are classes of claims that are being written, and may not be known yet.
+    """
     works: list[Work] = []
     due: list[float] = []
     for name in sorted(agenda.classes()):
@@ -41,7 +45,7 @@ def report_classes(
         actions: tuple[Action, ...] = ()
         pause = 0.0
         if gpu_class is not None:
-            pause, actions = _class(state, gpu_class, now)
+            pause, actions = _class(state, gpu_class, now, name in made)
         if actions:
             works.append(Work(f"class/{name}", tuple((action,) for action in actions)))
         elif pause:
@@ -97,12 +101,12 @@ def units(state: ClusterState) -> dict[tuple[str, str], int]:
 
 
 def _class(
-    state: ClusterState, gpu_class: GpuClass, now: datetime
+    state: ClusterState, gpu_class: GpuClass, now: datetime, is_made: bool
 ) -> tuple[float, tuple[Action, ...]]:
     """The writes for one class, or for how many seconds its figures have to wait."""
     told = gpu_class.written or ClassWritten()
     ref = Ref("", gpu_class.name, gpu_class.uid, told.resource_version)
-    finalizer = _finalizer(state, gpu_class, told, ref)
+    finalizer = _finalizer(state, gpu_class, told, ref, is_made)
     if finalizer is not None:
         return 0.0, (finalizer,)  # the status follows, when this is seen
     said = verdicts(state, gpu_class)
@@ -121,14 +125,14 @@ def _class(
 
 
 def _finalizer(
-    state: ClusterState, gpu_class: GpuClass, told: ClassWritten, ref: Ref
+    state: ClusterState, gpu_class: GpuClass, told: ClassWritten, ref: Ref, is_made: bool
 ) -> Action | None:
     """A class in use has our finalizer, and one that is not has none (rule 6.5)."""
     in_use = state.holders.claims_of(gpu_class.name) > 0
     has = FINALIZER_CLASS in told.finalizers
     if in_use and not has and not told.deleted:
         return AddFinalizer(Kind.CLASS, ref, FINALIZER_CLASS, told.finalizers)
-    if has and not in_use:
+    if has and not in_use and not is_made:
         return RemoveFinalizer(Kind.CLASS, ref, FINALIZER_CLASS, told.finalizers)
     return None
 

@@ -39,6 +39,7 @@ from binder.report import (
 )
 from binder.sets import ground, is_attached, is_lost
 from binder.trial import Trial
+from binder.underway import NONE, UnderWay, held_elsewhere, name_of
 from binder.units import Item, Unit, demand_of
 from shared.core.cluster import ClusterState
 from shared.core.eligibility import Misfit
@@ -104,28 +105,36 @@ class Decisions:
         told: Mapping[str, TellVmi],
         now: str,
         hindrances: Sequence[Hindrance] = HINDRANCES,
+        under_way: UnderWay = NONE,
     ) -> None:
         self.works: list[Work] = []
         self.waiting: list[Work] = []
+        self._under_way = under_way
         self._trial = trial
         self._state = trial.state
         self._told = told
         self._now = now
         self._hindrances = hindrances
         self._tight: frozenset[str] = frozenset()
+        self._aside: dict[str, list[Claim | Pod]] = {}
+        """By unit, what does not count before its turn."""
         self._is_freeing = False
         """Whether something was moved: what it frees is not there before that is written."""
         self._misfits: list[tuple[Unit, Misfit, int]] = []
         """What fits nowhere, and how many works there were by then."""
 
     def run(self, units: Sequence[Unit], skipped: Container[str]) -> None:
-        """Decide about units in this order; those whose keys are skipped are left as they are."""
+        """Decide about units in this order; those whose keys are skipped are left as they are.
+
+        So are those that something under way is about. That counts as it may become.
+        """
+        self._trial.put(*self._under_way.laid(self._state))
         self._tight = self._short_of_budget(units)
         for unit in units:
             if unit.key in self._tight:
                 self._lay_aside(unit)
         for unit in units:
-            if unit.key in skipped or unit.is_unsure:
+            if unit.key in skipped or unit.is_unsure or self._is_under_way(unit):
                 self._count(unit)
             elif unit.task is Task.ELSEWHERE and unit.gpu_set is not None:
                 self._book(unit, ground(unit.gpu_set))
@@ -157,15 +166,29 @@ class Decisions:
             and left.units < max(made[gpu_class.name], made[gpu_class.resource_name])
         )
 
+    def _is_under_way(self, unit: Unit) -> bool:
+        """Whether something that was decided earlier is still being written about it."""
+        named = [name_of(item.unbound) for item in unit.items] + [*map(name_of, _pods(unit))]
+        return self._under_way.has(unit.key, named)
+
     def _lay_aside(self, unit: Unit) -> None:
-        """A unit that has its turn later does not count before (rule 7.7)."""
-        counted = (each for each in unit.claims if not (each.node_name or is_lost(each)))
-        self._trial.take(*counted, *_pods(unit))
+        """A unit that has its turn later does not count before (rule 7.7).
+
+        What is booked for it counts, and that it is started, also if that is still being written.
+        """
+        holders = self._state.holders
+        claims = (holders.claims.get(item.unbound.key) for item in unit.items)
+        pods = (holders.pods.get(pod.key) for pod in _pods(unit))
+        aside: list[Claim | Pod] = [
+            each for each in claims if each is not None and not (each.node_name or is_lost(each))
+        ]
+        aside += [pod for pod in pods if pod is not None and not pod.pinned_to]
+        self._trial.take(*aside)
+        self._aside[unit.key] = aside
 
     def _count(self, unit: Unit) -> None:
         """From here on a unit counts as it is."""
-        if unit.key in self._tight:
-            self._trial.put(*unit.claims, *_pods(unit))
+        self._trial.put(*self._aside.get(unit.key, ()))
 
     # Where to.
 
@@ -204,15 +227,14 @@ class Decisions:
         """All claims of a unit are booked on a node, and its pod starts there."""
         node = self._state.nodes.get(node_name)
         laid: list[Claim | Pod] = []
+        freed: list[Claim] = []
         prepare: list[Action] = []
         bookings: list[Action] = []
         for item in unit.items:
             user = _user(unit, item)
             claim = replace(item.unbound, node_name=node_name, attached_to=user)
             laid.append(claim)
-            if item.before is not None and item.before.node_name not in ("", node_name):
-                laid.append(_held_until_written(item.before))
-                self._is_freeing = True
+            freed += held_elsewhere(item.before, claim)
             made = self._made(unit, item)
             prepare += made
             standing = booked(node, user)
@@ -222,8 +244,9 @@ class Decisions:
         if pod is not None:
             laid.append(replace(pod, pinned_to=node_name))
             steps.append([_start(pod, node_name)])
-        self._trial.put(*laid)
-        self._add(self.works, unit.key, steps)
+        self._trial.put(*laid, *freed)
+        self._is_freeing |= bool(freed)
+        self._add(self.works, unit.key, steps, laid)
 
     def _release(self, unit: Unit) -> None:
         """With the feature off a pod goes wherever the scheduler lets it (rule 7.15)."""
@@ -262,13 +285,16 @@ class Decisions:
         But a set that is split, and cannot be gathered, is lost as a whole (rule 7.4).
         """
         self._put_back(unit)
-        is_split = unit.gpu_set is not None and unit.gpu_set.is_split
+        # What is under way may hold the room that would gather it; then nobody knows yet.
+        is_split = unit.gpu_set is not None and unit.gpu_set.is_split and not self._is_unsettled
         prepare: list[Action] = []
         reports: list[Action] = []
+        new: list[Claim | Pod] = []
         for item in unit.items:
             before = item.before or item.unbound
             made = self._made(unit, item) if item.before is None else []
             prepare += made
+            new += [item.unbound] if made else []
             ref = _after_first_write(item.ref) if made else item.ref
             if item.before is not None and item.before.node_name:
                 reports += self._keep(unit, item, why, lose=is_split)
@@ -277,7 +303,7 @@ class Decisions:
             if not is_told(before, standing):
                 reports.append(report(before, ref, standing, self._now))
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
-        self._add(self.waiting, unit.key, [prepare + self._telling(unit, why, said), reports])
+        self._add(self.waiting, unit.key, [prepare + self._telling(unit, why, said), reports], new)
 
     def _keep(self, unit: Unit, item: Item, why: Verdict, *, lose: bool) -> list[Action]:
         """What a claim that holds its units says while the VM waits for more.
@@ -325,10 +351,21 @@ class Decisions:
             return []
         return [AddFinalizer(Kind.CLAIM, item.ref, FINALIZER_CLAIM, finalizers)]
 
-    def _add(self, works: list[Work], key: str, steps: list[list[Action]]) -> None:
+    def _add(
+        self,
+        works: list[Work],
+        key: str,
+        steps: list[list[Action]],
+        laid: Sequence[Claim | Pod] = (),
+    ) -> None:
         filled = tuple(tuple(step) for step in steps if step)
         if filled:
-            works.append(Work(key, filled))
+            works.append(Work(key, filled, tuple(laid)))
+
+    @property
+    def _is_unsettled(self) -> bool:
+        """Whether room is held for something that may not come."""
+        return any(work.laid for work in self._under_way.works)
 
     @property
     def _sites(self) -> Sites:
@@ -354,18 +391,6 @@ def _user(unit: Unit, item: Item) -> Attachment | None:
     if unit.pod is not None or unit.task is Task.ELSEWHERE or item.before is None:
         return unit.gpu_set.attachment
     return item.before.attached_to if is_attached(item.before, unit.gpu_set.vmi) else None
-
-
-def _held_until_written(claim: Claim) -> Claim:
-    """What stands for a claim where it was: in no namespace, so that it counts for no budget."""
-    return Claim(
-        "",
-        f"{claim.namespace}/{claim.name}",
-        claim.class_name,
-        claim.count,
-        resource_name=claim.resource_name,
-        node_name=claim.node_name,
-    )
 
 
 def _after_first_write(ref: Ref) -> Ref:

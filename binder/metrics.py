@@ -39,10 +39,12 @@ class Told:
         terms: how many terms of office it began.
         epoch: of the last of them, 0 before the first.
         passes: how many passes it ran.
-        seconds: how long they took together, writing included.
+        seconds: how long they took together, writing included as far as they waited for it.
         deciding_seconds: how long deciding took of that.
         since_pass: seconds since the last one ended; infinite before.
         held: works that rest after a failure.
+        under_way: works that were begun and are not over.
+        oldest: for how many seconds the oldest of them is under way; 0 where there is none.
         works: how many works ended with each outcome.
         writes: how many writes of each verb had each outcome.
         units: units of each class, by class and what they are (as its status has them).
@@ -62,6 +64,8 @@ class Told:
     writes: Mapping[tuple[str, str], int]
     units: Mapping[tuple[str, str], int] = field(default_factory=dict)
     waiting: Mapping[str, int] = field(default_factory=dict)
+    under_way: int = 0
+    oldest: float = 0.0
     unknown_keys: int = 0
 
 
@@ -86,6 +90,10 @@ class _Figures(Collector):
             "seconds_since_pass", "Seconds since the last pass ended; +Inf before.", told.since_pass
         )
         yield _gauge("works_held", "Sets and the like that rest after a failure.", told.held)
+        yield _gauge("works_under_way", "Sets and the like whose writes go on.", told.under_way)
+        yield _gauge(
+            "oldest_work_seconds", "For how long the oldest of them is written.", told.oldest
+        )
         works = CounterMetricFamily(
             f"{PREFIX}_works", "Works by what ended them.", labels=["outcome"]
         )

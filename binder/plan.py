@@ -15,9 +15,11 @@ from binder.agenda import Agenda, Task
 from binder.classes import report_classes
 from binder.decide import HINDRANCES, Decisions, Hindrance
 from binder.trial import Trial
+from binder.underway import NONE, UnderWay
 from binder.units import PHASES, units
 from binder.upkeep import look_after
 from shared.core.cluster import ClusterState
+from shared.core.model import Claim
 from shared.times import rfc3339
 
 
@@ -30,12 +32,15 @@ class View:
         agenda: what is to be done in that state.
         backed_off: keys of works that failed lately: sets among them are left alone, and stand
             in nobody's way. The others may be planned; who carries out leaves them.
+        under_way: works that an earlier pass began and that are not over. What they are about is
+            not decided; what else is planned about it, who carries out leaves.
         told: by uid of a VMI, the last event about it in this term.
     """
 
     state: ClusterState
     agenda: Agenda
     backed_off: Collection[str] = frozenset()
+    under_way: UnderWay = NONE
     told: Mapping[str, TellVmi] = field(default_factory=dict)
 
 
@@ -60,10 +65,12 @@ def plan(
         if task in phases and (work := look_after(view.state, key, task, rfc3339(now))) is not None
     ]
     with Trial(view.state) as trial:
-        decisions = Decisions(trial, view.told, rfc3339(now), hindrances)
+        decisions = Decisions(trial, view.told, rfc3339(now), hindrances, view.under_way)
         decisions.run(todo, view.backed_off)
-    classes, classes_due = report_classes(view.state, view.agenda, now)
-    hints, hints_due = view.agenda.budget_keys.works(now)
+    begun = (*view.under_way.works, *decisions.works, *decisions.waiting)
+    made = {each.class_name for work in begun for each in work.laid if isinstance(each, Claim)}
+    classes, classes_due = report_classes(view.state, view.agenda, now, made)
+    hints, hints_due = view.agenda.budget_keys.works(now, view.under_way.keys)
     due = [each for each in (classes_due, hints_due) if each is not None]
     works = (*decisions.works, *upkeep, *decisions.waiting, *classes, *hints)
     return Plan(works, min(due, default=None))

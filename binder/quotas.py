@@ -6,7 +6,7 @@ a limit. It is told once in an event on the quota; how many there are is a figur
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -26,7 +26,7 @@ PATIENCE: Final = timedelta(seconds=10)
 
 AT_ONCE: Final = 16
 """So many events are told in one pass: a class that goes can leave a key in every tenant's quota,
-and no VM is placed while a pass writes."""
+and VMs wait for their turn to write too."""
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,21 @@ class BudgetKeys:
         self._told.clear()
         self._stale |= self._state.quotas.keys()
 
-    def works(self, now: datetime) -> tuple[list[Work], float | None]:
-        """What is to be told now, and in how many seconds there is more."""
+    def works(
+        self, now: datetime, under_way: Container[str] = frozenset()
+    ) -> tuple[list[Work], float | None]:
+        """What is to be told now, and in how many seconds there is more.
+
+        `under_way` are keys of works that tell already.
+        """
         if "kubevirts" in self._state.unreadable:
             return [], None  # which devices there are is not known
         self._look(now)
         works: list[Work] = []
         for key in sorted(key for key, due in self._due.items() if due <= now):
             events = self._events(self._state.quotas[key], rfc3339(now))
-            works += (Work(f"quota/{key[0]}/{key[1]}/{each.key}", ((each,),)) for each in events)
+            found = (Work(f"quota/{key[0]}/{key[1]}/{each.key}", ((each,),)) for each in events)
+            works += (work for work in found if work.key not in under_way)
             if len(works) > AT_ONCE:
                 return works[:AT_ONCE], 0.0
             if not events:

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from binder.__main__ import BinderSettings, Process, Surroundings
 from binder.actions import Action, Plan, ReportSystem, StartPod
+from binder.underway import NONE
 from shared.core.model import Change, Claim, Gone, GpuClass, Object, Pod, Put, RecordEntry, Vmi
 from shared.core.placing import (
     ClaimWritten,
@@ -105,7 +106,7 @@ class Cluster(Applier):
     def decide(self) -> Timed[Plan]:
         """Decide once; figures of classes are old enough to be told again."""
         self._wall += 2
-        return timed(lambda: self._process._decide(frozenset()))
+        return timed(lambda: self._process._decide(frozenset(), NONE))
 
     def happen(self, changes: Iterable[Change]) -> float:
         """Things change; milliseconds of processor time."""

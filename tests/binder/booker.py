@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from binder import __main__ as binder
 from binder.actions import BookClaim, Plan, Ref, Work
+from binder.underway import UnderWay
 from shared.fields import Json, mapping, text
 from shared.kube.collections import Collection
 from shared.kube.connect import Connection
@@ -57,9 +58,9 @@ class Booker(binder.Process):
         self._raw.pop((text(metadata.get("namespace")), text(metadata.get("name"))), None)
 
     @override
-    def _plan(self, held: frozenset[str], now: datetime) -> Plan:
+    def _plan(self, held: frozenset[str], under_way: UnderWay, now: datetime) -> Plan:
         """Book what is not booked."""
-        del held, now
+        del held, under_way, now
         works: list[Work] = []
         for (namespace, name), raw in sorted(self._raw.items()):
             metadata = mapping(raw.get("metadata"))

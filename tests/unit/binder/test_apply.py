@@ -58,7 +58,9 @@ def perform(
             clock=clock,
         )
         began = clock()
-        return await hand.perform(works), clock() - began
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(hand.perform(work)) for work in works]
+        return [task.result() for task in running], clock() - began
 
     results, seconds = play(scene, server, lambda: may_write)
     return results, learnt, seconds

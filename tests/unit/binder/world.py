@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from binder.actions import Action, BookClaim, Plan, StartPod, TellVmi
+from binder.actions import Action, BookClaim, Plan, StartPod, TellVmi, Work
 from binder.agenda import Agenda, Task
 from binder.decide import HINDRANCES, Hindrance
 from binder.plan import View, plan
+from binder.underway import UnderWay
 from shared.core.cluster import ClusterState
 from shared.core.model import (
     Attachment,
@@ -50,6 +51,7 @@ class World:
         self.state = state
         self.now = START
         self.backed_off: frozenset[str] = frozenset()
+        self.under_way: tuple[Work, ...] = ()
         self.told: dict[str, TellVmi] = {}
         self.phases: Sequence[Task] = tuple(Task)
         self.hindrances: Sequence[Hindrance] = HINDRANCES
@@ -68,9 +70,12 @@ class World:
             self.applier.change(Gone(each))
 
     def plan(self) -> Plan:
-        """What is planned now."""
-        view = View(self.state, self.applier.agenda, self.backed_off, self.told)
-        return plan(view, self.now, self.phases, self.hindrances)
+        """What is planned now, without what has to wait for something under way."""
+        under_way = UnderWay(self.under_way)
+        view = View(self.state, self.applier.agenda, self.backed_off, under_way, self.told)
+        found = plan(view, self.now, self.phases, self.hindrances)
+        works = tuple(work for work in found.works if not under_way.covers(work))
+        return replace(found, works=works)
 
     def step(self) -> list[Action]:
         """One pass, and all its writes; returns them. A second goes by."""
