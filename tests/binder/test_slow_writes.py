@@ -1,0 +1,111 @@
+"""A write that is slow holds up what it is about, and nobody else (rule 7.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from tests.binder.history import Recorder
+from tests.binder.lives import Life
+from tests.binder.replica import Replica, epoch, replicas
+from tests.cluster.components import HOST
+from tests.cluster.plane import ControlPlane
+
+PATIENT: Final = (
+    "--lease-duration=45",
+    "--renew-deadline=20",
+    "--retry-period=2",
+    "--request-timeout=24",
+)
+"""Flags of a binder that waits longer for an answer than the API server for the webhook."""
+
+WEBHOOK_SECONDS: Final = 20
+
+
+@asynccontextmanager
+async def never_answering() -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A port that takes connections and says nothing; the event is set by the first."""
+    asked = asyncio.Event()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(take, HOST, 0) as server:
+        yield server.sockets[0].getsockname()[1], asked
+
+
+@asynccontextmanager
+async def policed(life: Life, port: int) -> AsyncIterator[None]:
+    """Somebody's webhook is asked about each change of a pod of that tenant."""
+    metadata = {"name": life.unique("slow")}
+    made = await life.api.create(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": metadata,
+            "webhooks": [
+                {
+                    "name": "slow.example.com",
+                    "clientConfig": {"url": f"https://{HOST}:{port}/"},
+                    "rules": [
+                        {
+                            "apiGroups": [""],
+                            "apiVersions": ["v1"],
+                            "operations": ["UPDATE"],
+                            "resources": ["pods"],
+                        }
+                    ],
+                    "namespaceSelector": {
+                        "matchLabels": {"kubernetes.io/metadata.name": life.namespace}
+                    },
+                    "failurePolicy": "Ignore",
+                    "sideEffects": "None",
+                    "timeoutSeconds": WEBHOOK_SECONDS,
+                    "admissionReviewVersions": ["v1"],
+                }
+            ],
+        }
+    )
+    try:
+        yield
+    finally:
+        kind = "admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration"
+        await life.api.delete(kind, made["metadata"]["name"])
+
+
+async def test_a_vm_starts_while_the_write_for_another_tenants_vm_waits_for_a_webhook(
+    whole: ControlPlane, recorder: Recorder, unique: Callable[[str], str]
+) -> None:
+    slow = await Life.begin(whole, recorder, unique)
+    quick = await Life.begin(whole, recorder, unique)
+    await slow.node(1)
+    node = await quick.node(1)
+    before = await epoch(whole)
+    async with (
+        never_answering() as (port, asked),
+        policed(slow, port),
+        replicas(whole, unique, PATIENT) as start,
+    ):
+        leader = await start()
+        await leader.until_in_office(before)
+        await slow.machine("train", 1)
+        await asked.wait()
+        await quick.machine("train", 1)
+        assert await quick.until_running("train") == node
+        await slow.until_running("train")
+    assert started(leader) == [quick.namespace, slow.namespace]
+
+
+def started(leader: Replica) -> list[str]:
+    """In whose namespaces it started pods, in the order of the answers."""
+    return [
+        event["objectRef"]["namespace"]
+        for event in leader.requests()
+        if event["verb"] == "patch"
+        and event["objectRef"]["resource"] == "pods"
+        and event["responseStatus"]["code"] == 200
+    ]
