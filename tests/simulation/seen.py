@@ -46,6 +46,7 @@ class Seen:
         warned: by uid of a VMI, the reason of the last event, until a claim says otherwise.
         changed_at: by resource, when somebody but the binder last changed an object of it.
         off_until: when the feature was last switched on again.
+        left: by uid of a VMI and node, when a launcher of it last ended there.
     """
 
     now: float = 0.0
@@ -59,6 +60,7 @@ class Seen:
     warned: dict[str, str] = field(default_factory=dict)
     changed_at: dict[str, float] = field(default_factory=dict)
     off_until: float = float("-inf")
+    left: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def apply(self, change: Change) -> None:
         """Take in one change."""
@@ -191,6 +193,8 @@ class Seen:
         before, after = change.before, change.after
         was = facts.place_of(before) if before else ""
         node = "" if change.what == DELETED else facts.place_of(after)
+        if was and node != was:
+            self.left[facts.mark_of(before or {}), was] = change.at
         is_ours = account(change.who) == BINDER
         if node and not is_ours and (node != was or not facts.mark_of(after)):
             self.worse_at[node] = change.at

@@ -15,7 +15,7 @@ from shared import vocabulary as v
 from tests.simulation import things
 from tests.simulation.judge import INVARIANTS, SKIP_SECONDS, judged
 from tests.simulation.policies import ADMIN, KUBEVIRT
-from tests.simulation.tales import HOME, A, B, Cluster
+from tests.simulation.tales import HOME, A, B, Cluster, Raw
 
 
 def overbooks(c: Cluster) -> None:
@@ -38,6 +38,20 @@ def books_what_was_freed_before_its_pod_went(c: Cluster) -> None:
     c.drop(c.claim, ADMIN)
     c.wait()
     c.book(c.order("other", 3))
+
+
+def runs_unplaced(c: Cluster) -> Raw:
+    """A launcher that was let go while all was off, on a node where an order is booked now."""
+    pod = {**c.pod, "spec": {**c.pod["spec"], "nodeName": "n1", "schedulingGates": []}}
+    pod = c.put(pod, ADMIN)
+    c.book(c.order("other", 3), "n1")
+    return pod
+
+
+def books_where_a_launcher_ended_long_ago(c: Cluster) -> None:
+    c.drop(runs_unplaced(c), KUBEVIRT)
+    c.wait()
+    c.book(c.claim, "n1")
 
 
 def pins_without_booking(c: Cluster) -> None:
@@ -194,6 +208,7 @@ def repeats_itself(c: Cluster) -> None:
 
 BROKEN: dict[Callable[[Cluster], None], str] = {
     overbooks: "no_unit_is_booked_twice",
+    books_where_a_launcher_ended_long_ago: "no_unit_is_booked_twice",
     books_what_a_stranger_holds: "no_unit_is_booked_twice",
     books_what_was_freed_before_its_pod_went: "no_unit_is_booked_twice",
     pins_without_booking: "a_launcher_starts_where_its_claims_are",
@@ -296,6 +311,12 @@ def books_where_a_launcher_runs(c: Cluster) -> None:
     c.book(c.claim, "n1")
 
 
+def could_not_know_that_a_launcher_ended(c: Cluster) -> None:
+    pod = runs_unplaced(c)
+    c.drop(pod, KUBEVIRT)
+    c.book(c.claim, "n1")
+
+
 def lets_go_after_the_pod(c: Cluster) -> None:
     pod = c.start()
     c.drop(pod, KUBEVIRT)
@@ -350,6 +371,7 @@ FINE: tuple[Callable[[Cluster], None], ...] = (
     lets_go_of_a_set_in_parts_while_it_is_off,
     could_not_know_of_a_stranger,
     books_where_a_launcher_runs,
+    could_not_know_that_a_launcher_ended,
     lets_go_after_the_pod,
     asks_a_node_again_after_its_time,
     asks_a_node_again_that_changed,
