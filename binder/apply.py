@@ -108,8 +108,16 @@ class Hand:
                 pass
             case Done(found):
                 self._learn(kind, found)
-            case Unknown() if not isinstance(action, Tell):
-                await self._find_out(kind, path_of(kind, ref), outcome)
+            case Unknown(message, settled_at) if not isinstance(action, Tell):
+                path = path_of(kind, ref)
+                log.warning("answer lost", path=path, error=message)
+                await asyncio.sleep(max(0.0, settled_at - self._clock()))
+                await self._find_out(kind, path)
+            case Stale() if not isinstance(action, Tell):
+                # Perhaps by our own write: one that a proxy sends again is carried out, and its
+                # second answer is a conflict.
+                log.debug("write found something else", path=path_of(kind, ref), outcome=outcome)
+                await self._find_out(kind, path_of(kind, ref))
             case Refused() | Unknown():
                 log.warning(
                     "write failed",
@@ -144,11 +152,9 @@ class Hand:
         if version_of(found):
             self._wrote(kind, found)
 
-    async def _find_out(self, kind: Kind, path: str, unknown: Unknown) -> None:
-        """Read what there is, once the write that was not answered can come no more."""
-        log.warning("answer lost", path=path, error=unknown.message)
+    async def _find_out(self, kind: Kind, path: str) -> None:
+        """Read what there is; nothing of the write is under way any more."""
         began = self._clock()
-        await asyncio.sleep(max(0.0, unknown.settled_at - began))
         failures = 0
         while True:
             try:

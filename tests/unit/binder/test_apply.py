@@ -127,6 +127,18 @@ def test_a_lost_answer_is_found_out_once_the_write_can_come_no_more() -> None:
     assert server.story == ["PATCH a/status", "GET gpuclaims/a", "GET gpuclaims/a"]
 
 
+def test_a_conflict_is_looked_into_for_it_may_be_our_own_write_carried_out_before() -> None:
+    """As where a proxy sent it twice: the answer to the second says nothing of the first."""
+    server = Server()
+    server.answer("PATCH", "/a/status", Conflict("the object has been modified"))
+    server.answer("GET", "/a", {"metadata": {"name": "a", "resourceVersion": "55"}})
+    (result,), learnt, seconds = perform(server, Work("set/a", ((book("a"),), (START,))))
+    assert is_stale(result)
+    assert [version_of(raw) for _, raw in learnt] == ["55"]
+    assert seconds < 0.1
+    assert server.story == ["PATCH a/status", "GET gpuclaims/a"]
+
+
 def test_what_is_gone_needs_no_deleting_and_no_releasing() -> None:
     server = Server()
     server.answer("DELETE", "/a", NotFound("none"))
