@@ -60,7 +60,7 @@ Invariant = Callable[[Seen, Change], Iterator[str]]
 def no_unit_is_booked_twice(seen: Seen, change: Change) -> Iterator[str]:
     """Bookings and strangers' pods fit into what the node offers when the booking arrives."""
     node = _newly_booked(change)
-    if not node or _runs_there(seen, change.after, node) or _ran_there(seen, change.after, node):
+    if not node or _runs_there(seen, change.after, node):
         return
     resource = facts.resource_of(change.after)
     booked, outside = seen.booked(node, resource), seen.outside(node, resource)
@@ -354,8 +354,14 @@ def _ungated(change: Change) -> Raw | None:
 
 
 def _runs_there(seen: Seen, claim: Raw, node: str) -> bool:
-    """Whether a launcher of the claim's VM is on a node already: the booking only says so."""
-    users = {facts.attached_to(claim)} | facts.owners_of(claim)
+    """Whether a launcher of the claim's VM is on a node already: the booking only says so.
+
+    One of the claim's own instance may also have been there as far as a late view can tell.
+    """
+    owners = facts.owners_of(claim)
+    if any(seen.now - seen.left.get((uid, node), float("-inf")) <= VIEW_SECONDS for uid in owners):
+        return True
+    users = {facts.attached_to(claim)} | owners
     for pod in seen.all(PODS):
         uid = facts.mark_of(pod)
         if uid and pod["spec"].get("nodeName") == node:
@@ -363,14 +369,6 @@ def _runs_there(seen: Seen, claim: Raw, node: str) -> bool:
             if uid in users or (vmi is not None and facts.machine_of(vmi) in users):
                 return True
     return False
-
-
-def _ran_there(seen: Seen, claim: Raw, node: str) -> bool:
-    """Whether its instance's launcher is on a node as far as a late view can tell."""
-    return any(
-        seen.now - seen.left.get((uid, node), float("-inf")) <= VIEW_SECONDS
-        for uid in facts.owners_of(claim)
-    )
 
 
 def _unmet(seen: Seen, vmi: Raw, node: str) -> list[str]:
