@@ -254,6 +254,10 @@ def a_reason_is_told_once(seen: Seen, change: Change) -> Iterator[str]:
     event = change.after
     reason = str(event.get("reason"))
     about = str(event["involvedObject"].get("uid", ""))
+    sent = str(event.get("firstTimestamp", ""))
+    if sent < seen.warned_at.get(about, ""):
+        return  # an answer was lost, and what was given up for lost arrived after what came later
+    seen.warned_at[about] = sent
     if seen.warned.get(about) == reason:
         told = f"{reason} again about {event['involvedObject'].get('name')}"
         yield f"{told}: {event.get('message')}"

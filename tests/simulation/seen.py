@@ -44,6 +44,7 @@ class Seen:
         writer_of: by term, who books in it.
         refusals: by namespace and name of a VMI, and node.
         warned: by uid of a VMI, the reason of the last event, until a claim says otherwise.
+        warned_at: by uid of a VMI, when the newest event about it was sent.
         changed_at: by resource, when somebody but the binder last changed an object of it.
         off_until: when the feature was last switched on again.
         left: by uid of a VMI and node, when a launcher of it last ended there.
@@ -58,6 +59,7 @@ class Seen:
     writer_of: dict[int, str] = field(default_factory=dict)
     refusals: dict[tuple[str, str, str], Refused] = field(default_factory=dict)
     warned: dict[str, str] = field(default_factory=dict)
+    warned_at: dict[str, str] = field(default_factory=dict)
     changed_at: dict[str, float] = field(default_factory=dict)
     off_until: float = float("-inf")
     left: dict[tuple[str, str], float] = field(default_factory=dict)

@@ -268,6 +268,13 @@ def tells_again_after_the_claim_that_said_it_went(c: Cluster) -> None:
     c.put(things.event(c.vmi, "NoCapacity", "none free", "e2"), B)
 
 
+def tells_of_something_that_arrives_late(c: Cluster) -> None:
+    """Of two events the first is held up on its way until the second is there."""
+    for second, name in (("07", "later"), ("06", "earlier")):
+        told = things.event(c.vmi, "NoCapacity", "none free", name)
+        c.put({**told, "firstTimestamp": f"2026-11-29T12:04:{second}Z"}, A)
+
+
 def tells_of_each_change_of_reason(c: Cluster) -> None:
     """The event of the second change is lost."""
     for number, reason in enumerate(("NoCapacity", "BudgetExceeded", "NoCapacity")):
@@ -366,6 +373,7 @@ FINE: tuple[Callable[[Cluster], None], ...] = (
     starts,
     tells_again_after_the_claim_that_said_it_went,
     tells_of_each_change_of_reason,
+    tells_of_something_that_arrives_late,
     keeps_a_foreign_gate,
     could_not_know_that_it_is_on_again,
     lets_go_of_a_set_in_parts_while_it_is_off,
