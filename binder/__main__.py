@@ -25,11 +25,12 @@ from aiohttp import web
 from pydantic import Field
 
 from binder import office, system
-from binder.actions import Plan, Tell, TellQuota, TellVmi
+from binder.actions import Plan, Tell, TellQuota, Work
 from binder.agenda import Agenda
-from binder.apply import Hand
+from binder.apply import Hand, Result
 from binder.classes import units
 from binder.loop import Figures, Loop, Superseded
+from binder.memory import Memory
 from binder.metrics import Metrics, Told
 from binder.plan import View, plan
 from binder.report import waiting
@@ -140,8 +141,9 @@ class Process:
         self._clock, self._wall, self._chance = at.clock, at.wall, at.chance
         self._state = ClusterState(Sites())
         self._agenda = Agenda(self._state)
-        self._told: dict[str, TellVmi] = {}
+        self._memory = Memory()
         self._loop: Loop | None = None
+        self._no_term = ""
         self._figures = Figures()
         self._terms = 0
         self._epoch = 0
@@ -190,6 +192,7 @@ class Process:
                         PING,
                         Check("informer-sync", self._unsynced),
                         Check("lease", lambda: self._elector.trouble),
+                        Check("term", lambda: self._no_term),
                         Check("shutdown", lambda: "asked to end" if self.leaving.is_set() else ""),
                     ],
                 }
@@ -215,9 +218,11 @@ class Process:
                 self._system,
                 wrote=lambda raw: self._informer.wrote(RESOURCE_SYSTEMS, raw),
                 chance=self._chance,
+                hindered=self._has_no_term,
             )
             self._terms += 1
-            self._told.clear()  # others may have told more since
+            self._no_term = ""
+            self._memory.forget()  # others may have told more since
             self._agenda.budget_keys.forget()
             self._agenda.note_all()
             hand = Hand(
@@ -227,9 +232,15 @@ class Process:
                 told=self._was_told,
                 clock=self._clock,
             )
+
+            async def perform(work: Work) -> Result:
+                result = await hand.perform(work)
+                self._memory.performed(work, result)
+                return result
+
             self._loop = Loop(
                 self._decide,
-                hand.perform,
+                perform,
                 self._check,
                 figures=self._figures,
                 clock=self._clock,
@@ -240,6 +251,8 @@ class Process:
             log.warning("term over", epoch=self._epoch, why=str(why))
         finally:
             self._loop = None
+            self._no_term = ""
+            self._memory.forget()
 
     def _decide(self, held: frozenset[str], under_way: UnderWay) -> Plan:
         """What is to be done now. Where the cluster is not known nothing is decided about it."""
@@ -258,7 +271,7 @@ class Process:
 
     def _plan(self, held: frozenset[str], under_way: UnderWay, now: datetime) -> Plan:
         """What is to be done about sets, claims and classes."""
-        return plan(View(self._state, self._agenda, held, under_way, self._told), now)
+        return plan(View(self._state, self._agenda, held, under_way, self._memory), now)
 
     async def _check(self, is_refused: bool) -> None:
         """Find out whether this is still our term.
@@ -282,14 +295,14 @@ class Process:
     def _apply(self, change: Change) -> None:
         self._agenda.note(change, self._state.apply(change))
         if isinstance(change, Gone) and isinstance(change.object, Vmi):
-            self._told.pop(change.object.uid, None)
+            self._memory.gone(change.object.uid)
         self._wake()
 
     def _was_told(self, event: Tell) -> None:
         if isinstance(event, TellQuota):
             self._agenda.budget_keys.told(event)
         elif event.uid in self._state.holders.vmis:
-            self._told[event.uid] = event
+            self._memory.told(event)
 
     def _wake(self) -> None:
         if self._loop is not None:
@@ -305,6 +318,9 @@ class Process:
             self._agenda.note_all()
         self._wake()
 
+    def _has_no_term(self, why: str) -> None:
+        self._no_term = f"leads, but has no term: {why}"
+
     def _unsynced(self) -> str:
         """Which collections are not known; those of KubeVirt may be missing (rule 7.15)."""
         return ", ".join(
@@ -317,6 +333,7 @@ class Process:
         figures = self._figures
         return Told(
             leads=self._elector.leads(),
+            in_term=self._loop is not None and self._elector.leads(),
             terms=self._terms,
             epoch=self._epoch,
             passes=figures.passes,
@@ -331,6 +348,7 @@ class Process:
             units=units(self._state),
             waiting=waiting(self._state),
             unknown_keys=len(self._agenda.budget_keys),
+            starts_refused=self._memory.starts_refused,
         )
 
 

@@ -24,6 +24,7 @@ from binder.actions import (
     Work,
 )
 from binder.agenda import Task
+from binder.memory import Memory
 from binder.report import (
     Standing,
     Verdict,
@@ -47,7 +48,7 @@ from shared.core.model import Attachment, Claim, Pod
 from shared.core.placement import place
 from shared.core.sites import Sites
 from shared.core.terms import LimitingLevel
-from shared.reasons import Figures, Reason, Words, say
+from shared.reasons import START_REFUSED, Figures, Reason, Words, say
 from shared.vocabulary import FINALIZER_CLAIM
 
 Hindrance = Callable[[Unit, ClusterState], Verdict | None]
@@ -102,7 +103,7 @@ class Decisions:
     def __init__(
         self,
         trial: Trial,
-        told: Mapping[str, TellVmi],
+        memory: Memory,
         now: str,
         hindrances: Sequence[Hindrance] = HINDRANCES,
         under_way: UnderWay = NONE,
@@ -112,7 +113,7 @@ class Decisions:
         self._under_way = under_way
         self._trial = trial
         self._state = trial.state
-        self._told = told
+        self._memory = memory
         self._now = now
         self._hindrances = hindrances
         self._tight: frozenset[str] = frozenset()
@@ -243,7 +244,7 @@ class Decisions:
         pod = unit.pod
         if pod is not None:
             laid.append(replace(pod, pinned_to=node_name))
-            steps.append([_start(pod, node_name)])
+            steps += [self._telling_refusal(unit), [_start(pod, node_name)]]
         self._trial.put(*laid, *freed)
         self._is_freeing |= bool(freed)
         self._add(self.works, unit.key, steps, laid)
@@ -330,13 +331,29 @@ class Decisions:
         if unit.gpu_set is None or unit.pod is None:
             return []
         vmi = unit.gpu_set.vmi
-        last = self._told.get(vmi.uid)
+        last = self._memory.last(vmi.uid)
         if why.reason in (said if last is None else (last.reason,)):
             return []
-        occasion = " ".join((unit.pod.uid, *(f"{each}={said[each]}" for each in sorted(said))))
+        known = [f"{each}={said[each]}" for each in sorted(said)]
+        if last is not None and not said and self._memory.has_told(vmi.uid, why.reason):
+            known = [f"{last.reason}={last.at}"]  # the event of that name told it before
+        occasion = " ".join((unit.pod.uid, *known))
         return [
             TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now, occasion)
         ]
+
+    def _telling_refusal(self, unit: Unit) -> list[Action]:
+        """An event on a VMI whose start the API server refused before; its claims look well.
+
+        The words of a refusal are not for tenants: others' policies may name anything in them.
+        """
+        if unit.gpu_set is None or unit.pod is None:
+            return []
+        word = self._memory.refusal(unit.gpu_set.vmi.uid, unit.pod.uid)
+        if not word:
+            return []
+        why = because(Reason.NODE_REFUSED, START_REFUSED.format(word=word))
+        return self._telling(unit, why, {})
 
     def _made(self, unit: Unit, item: Item) -> list[Action]:
         """What has to be written before a claim's status: the claim itself, or our finalizer."""

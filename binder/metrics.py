@@ -35,7 +35,8 @@ class Told:
     """What the process tells of itself at one moment.
 
     Attributes:
-        leads: whether it leads.
+        leads: whether it holds the Lease.
+        in_term: whether it leads and its term has begun: it decides, and books.
         terms: how many terms of office it began.
         epoch: of the last of them, 0 before the first.
         passes: how many passes it ran.
@@ -50,9 +51,11 @@ class Told:
         units: units of each class, by class and what they are (as its status has them).
         waiting: how many claims wait, by reason.
         unknown_keys: budget keys that name no GPU.
+        starts_refused: VMs whose start the API server refused when it was last asked.
     """
 
     leads: bool
+    in_term: bool
     terms: int
     epoch: int
     passes: int
@@ -67,6 +70,7 @@ class Told:
     under_way: int = 0
     oldest: float = 0.0
     unknown_keys: int = 0
+    starts_refused: int = 0
 
 
 class _Figures(Collector):
@@ -79,6 +83,9 @@ class _Figures(Collector):
         if told is None:
             return
         yield _gauge("leader", "1 while this replica leads.", told.leads)
+        yield _gauge(
+            "in_term", "1 while it leads and its term has begun: it decides.", told.in_term
+        )
         yield _counter("terms", "Terms of office that this replica began.", told.terms)
         yield _gauge("epoch", "Number of the last term that this replica began.", told.epoch)
         yield _counter(
@@ -123,6 +130,11 @@ class _Figures(Collector):
             "unknown_budget_keys",
             "Keys of ResourceQuotas that are meant for GPUs and name none.",
             told.unknown_keys,
+        )
+        yield _gauge(
+            "starts_refused",
+            "VMs whose start the API server refused when it was last asked.",
+            told.starts_refused,
         )
 
 

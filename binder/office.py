@@ -18,8 +18,9 @@ from shared.fields import NOTHING, Json, mapping, mappings, text, version_of, wh
 from shared.kube.pace import backoff
 from shared.kube.paths import collection, item
 from shared.kube.requests import Requests, parsed
-from shared.kube.writer import Done, Outcome, Stale, Withheld, Writer
+from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld, Writer
 from shared.vocabulary import (
+    EPOCH_MAX,
     GROUP_VERSION,
     KIND_SYSTEM,
     RESOURCE_CLAIMS,
@@ -44,11 +45,19 @@ def epoch_of(raw: Json) -> int | None:
 def next_epoch(system: Json, known: Iterable[int]) -> int:
     """An epoch above all that were used: a GPUSystem can be made anew, or be set back.
 
+    The highest that there may be was not reached by counting: somebody wrote it, and who went on
+    from there would never begin a term again. It counts for none.
+
     Args:
         system: the GPUSystem, empty where it was just made.
         known: epochs of claims, and others that were seen.
     """
-    return max((epoch_of(system) or 0, *known)) + 1
+    return max(_counted(epoch_of(system), *known)) + 1
+
+
+def _counted(*epochs: int | None) -> list[int]:
+    """Those that terms may have come to, and 0."""
+    return [0, *(each for each in epochs if each is not None and each < EPOCH_MAX)]
 
 
 async def take(
@@ -59,18 +68,29 @@ async def take(
     *,
     wrote: Callable[[Json], None],
     chance: random.Random,
+    hindered: Callable[[str], None],
 ) -> int:
     """Begin a term: from now on nothing that an older leader sends is taken, and all is known.
 
     Reads everything afresh, raises the epoch, waits until what was sent before has been carried
     out or never will be, and reads everything again.
 
+    Args:
+        writer: of this process.
+        connection: reads the claims.
+        reread: reads everything afresh.
+        followed: the GPUSystem as it is followed.
+        wrote: told of the GPUSystem as it was written.
+        chance: for pauses.
+        hindered: told why the term has not begun, each time that it has to be tried again.
+
     Returns:
         The epoch of this term.
     """
     await reread()
     failures = 0
-    while (epoch := await _raise_epoch(writer, connection, followed, wrote)) is None:
+    while isinstance(epoch := await _raise_epoch(writer, connection, followed, wrote), str):
+        hindered(epoch)
         failures += 1
         await asyncio.sleep(backoff(failures, chance.random()))
     await asyncio.sleep(writer.timeout)
@@ -84,19 +104,19 @@ async def _raise_epoch(
     connection: Requests,
     followed: FollowedSystem,
     wrote: Callable[[Json], None],
-) -> int | None:
-    """Raise it by what is there now; None where that has to be tried again."""
+) -> int | str:
+    """Raise it by what is there now; words where that has to be tried again."""
     try:
         system = await writer.read(SYSTEM)
         claims = await _epochs_of_claims(connection)
     except ApiError as error:
-        log.warning("epoch not read", error=f"{type(error).__name__}: {error}")
-        return None
+        why = f"{type(error).__name__}: {error}"
+        log.warning("epoch not read", error=why)
+        return f"epoch not read: {why}"
     if system is None:
         made = await writer.create(SYSTEMS, _new_system())
         if not isinstance(made, Done):
-            _not_yet("GPUSystem not created", made)
-            return None
+            return _not_yet("GPUSystem not created", made)
         system = made.object
     epoch = next_epoch(system, [*claims, followed.highest])
     version = version_of(system)
@@ -104,8 +124,7 @@ async def _raise_epoch(
         f"{SYSTEM}/status", {"status": {"epoch": epoch}}, version=version
     )
     if not isinstance(raised, Done):
-        _not_yet("epoch not raised", raised)
-        return None
+        return _not_yet("epoch not raised", raised)
     wrote(raised.object)
     return epoch
 
@@ -131,9 +150,14 @@ def _new_system() -> Json:
     return {"apiVersion": GROUP_VERSION, "kind": KIND_SYSTEM, "metadata": {"name": SYSTEM_NAME}}
 
 
-def _not_yet(what: str, outcome: Outcome) -> None:
+def _not_yet(what: str, outcome: Outcome) -> str:
     level = log.debug if isinstance(outcome, Stale | Withheld) else log.warning
     level(what, outcome=outcome)
+    match outcome:
+        case Refused() | Stale() | Missing() | Unknown():
+            return f"{what}: {outcome.message}"
+        case Done() | Withheld():
+            return what
 
 
 class FollowedSystem:
@@ -141,8 +165,8 @@ class FollowedSystem:
 
     Attributes:
         raw: the object, empty where there is none.
-        highest: the highest epoch that it ever had here. Of a term in which nothing was booked
-            no claim tells once the GPUSystem is deleted.
+        highest: the highest epoch that it ever had here by counting. Of a term in which nothing
+            was booked no claim tells once the GPUSystem is deleted.
     """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
@@ -153,7 +177,7 @@ class FollowedSystem:
     def put(self, value: Json) -> None:
         """It was added or changed."""
         self.raw = value
-        self.highest = max(self.highest, epoch_of(value) or 0)
+        self.highest = max(self.highest, *_counted(epoch_of(value)))
         self._on_change()
 
     def gone(self, value: Json) -> None:

@@ -6,14 +6,15 @@ argument. Over a cluster that is as it should be the plan is empty.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from binder.actions import Plan, TellVmi
+from binder.actions import Plan
 from binder.agenda import Agenda, Task
 from binder.classes import report_classes
 from binder.decide import HINDRANCES, Decisions, Hindrance
+from binder.memory import Memory
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay
 from binder.units import PHASES, units
@@ -34,14 +35,14 @@ class View:
             in nobody's way. The others may be planned; who carries out leaves them.
         under_way: works that an earlier pass began and that are not over. What they are about is
             not decided; what else is planned about it, who carries out leaves.
-        told: by uid of a VMI, the last event about it in this term.
+        memory: what this term told of VMs, and which starts were refused.
     """
 
     state: ClusterState
     agenda: Agenda
     backed_off: Collection[str] = frozenset()
     under_way: UnderWay = NONE
-    told: Mapping[str, TellVmi] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
 
 
 def plan(
@@ -65,7 +66,7 @@ def plan(
         if task in phases and (work := look_after(view.state, key, task, rfc3339(now))) is not None
     ]
     with Trial(view.state) as trial:
-        decisions = Decisions(trial, view.told, rfc3339(now), hindrances, view.under_way)
+        decisions = Decisions(trial, view.memory, rfc3339(now), hindrances, view.under_way)
         decisions.run(todo, view.backed_off)
     begun = (*view.under_way.works, *decisions.works, *decisions.waiting)
     made = {each.class_name for work in begun for each in work.laid if isinstance(each, Claim)}

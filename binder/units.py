@@ -145,7 +145,7 @@ def _of_vmi(state: ClusterState, uid: str, task: Task) -> Unit:
     if task in (Task.LOST, Task.UNBOUND):
         since = min(map(created, gpu_set.claims), default=since)
     return Unit(
-        key=f"set/{uid}",
+        key=set_key(uid),
         namespace=vmi.namespace,
         task=task,
         since=since,
@@ -155,6 +155,11 @@ def _of_vmi(state: ClusterState, uid: str, task: Task) -> Unit:
         is_unsure=gone,
         name=started.name,
     )
+
+
+def set_key(uid: str) -> str:
+    """The key of a VM's set, and of the works about it."""
+    return f"set/{uid}"
 
 
 def _alone(state: ClusterState, claim: Claim, task: Task) -> Unit:

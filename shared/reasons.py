@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Reason(StrEnum):
@@ -117,6 +118,9 @@ UNDISCLOSED: dict[Reason, str] = {
     Reason.SET_DOES_NOT_FIT_ONE_NODE: "fewer can be had together",
 }
 """The texts for those who ask for more than there is of a class that keeps its stock to itself."""
+
+START_REFUSED: Final = "the API server refuses the start of the VM ({word}); it is tried again"
+"""NodeRefused of a VM that has its units and its place; `word` is Kubernetes' reason."""
 
 
 def say(reason: Reason, figures: Figures | None = None, words: Words | None = None) -> str:

@@ -176,6 +176,9 @@ LIMIT_ENTRIES: Final = 32
 INT32_MAX: Final = 2_147_483_647
 """Counts are int32 (Kubernetes API conventions); larger figures show as this."""
 
+EPOCH_MAX: Final = INT32_MAX
+"""The highest number of a binder's term: one every five seconds for three centuries."""
+
 # Kubernetes' and KubeVirt's own, as far as we read them. (group/version, resource)
 KUBEVIRT_GROUP: Final = "kubevirt.io"
 """Group of KubeVirt's kinds."""

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from pydantic.alias_generators import to_camel
 
-from shared.vocabulary import INT32_MAX, LIMIT_UNITS
+from shared.vocabulary import EPOCH_MAX, INT32_MAX, LIMIT_UNITS
 
 NAME_LENGTH: Final = 253
 """The longest name of an object (DNS subdomain)."""
@@ -39,6 +39,9 @@ Units = Annotated[StrictInt, Field(ge=1, le=LIMIT_UNITS, json_schema_extra={"for
 
 Generation = Annotated[StrictInt, Field(ge=0, json_schema_extra={"format": "int64"})]
 """A metadata.generation, or a number that only grows."""
+
+Epoch = Annotated[StrictInt, Field(ge=0, le=EPOCH_MAX, json_schema_extra={"format": "int64"})]
+"""The number of a binder's term of office."""
 
 Time = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
 """A point in time, RFC 3339, as written."""

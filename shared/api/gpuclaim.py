@@ -11,7 +11,7 @@ from shared.api.base import (
     LABEL_LENGTH,
     MESSAGE_LENGTH,
     RESOURCE_LENGTH,
-    Generation,
+    Epoch,
     Model,
     Name,
     Time,
@@ -72,7 +72,7 @@ class Waiting(Model):
 class GPUClaimStatus(Model):
     """What the claim holds, and who uses it. Written by the binder."""
 
-    epoch: Generation | None = None
+    epoch: Epoch | None = None
     """Term of the binder that wrote the booking. One that is older than the GPUSystem's is
     refused."""
 

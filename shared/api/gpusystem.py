@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from shared.api.base import RESOURCE_LENGTH, Generation, Model, Name
+from shared.api.base import RESOURCE_LENGTH, Epoch, Model, Name
 from shared.api.columns import Column
 from shared.api.conditions import Condition
 from shared.api.meta import ListMeta, ObjectMeta
@@ -70,7 +70,7 @@ class EffectiveSettings(Model):
 class GPUSystemStatus(Model):
     """The state of the system. Written by the binder."""
 
-    epoch: Generation | None = None
+    epoch: Epoch | None = None
     """The present term of the binder, raised by each new leader."""
 
     resource_names: ResourceNames | None = None

@@ -83,9 +83,14 @@ class Replica:
         assert process is not None
         os.kill(process.pid, number)
 
+    @property
+    def port(self) -> int:
+        """Where it tells of its health, and its metrics."""
+        return self._binder.component.port
+
     async def figures(self) -> dict[str, float]:
         """Its metrics, by name with labels."""
-        url = f"http://{HOST}:{self._binder.component.port}/metrics"
+        url = f"http://{HOST}:{self.port}/metrics"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             lines = [line for line in (await answer.text()).splitlines() if line[:1] != "#"]
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

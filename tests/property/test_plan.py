@@ -7,6 +7,7 @@ those of the invariants in docs/design.md, 7.
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
@@ -253,7 +254,7 @@ def test_what_is_planned_follows_from_the_state_alone(
     for event, cut in history:
         cluster.happens(event)
         again = World()
-        again.now, again.told = cluster.now, dict(cluster.told)
+        again.now, again.memory = cluster.now, deepcopy(cluster.memory)
         holders, state = cluster.state.holders, cluster.state
         again.put(
             state.settings,
@@ -282,7 +283,7 @@ def _pass(cluster: Cluster, cut: frozenset[int]) -> None:
 
     planned = cluster.plan()
     cluster.applier.do(planned, fails)
-    cluster.told.update({each.uid: each for each in cluster.applier.events})
+    cluster.remember()
     after = cluster.overbooked()
     assert all(after[key] <= before[key] for key in after), "1: a unit is booked twice"
     for pod in cluster.state.holders.pods.values():
@@ -327,8 +328,9 @@ def _what_fits_is_placed(cluster: Cluster) -> None:
         if not waiting or len(claims) < len(vmi.record) or vmi.final:
             continue
         told = {c.written.waiting.reason for c in claims if c.written and c.written.waiting}
-        if vmi.uid in cluster.told:
-            told.add(cluster.told[vmi.uid].reason)
+        last = cluster.memory.last(vmi.uid)
+        if last is not None:
+            told.add(last.reason)
         if told & {"BudgetExceeded", "ClaimInUse", "ClaimNotFound"}:
             continue
         asked = Counter[str]()

@@ -47,6 +47,7 @@ async def exposed() -> str:
 def quiet() -> Told:
     """A binder that stands by."""
     return Told(
+        in_term=True,
         leads=False,
         terms=0,
         epoch=0,

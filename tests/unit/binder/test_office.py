@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -16,6 +18,7 @@ from shared.kube.writer import Writer
 from tests.unit.binder.acting import Server, play
 
 SYSTEM = "/gpusystems/default"
+log = logging.getLogger(__name__).info
 
 
 def system(epoch: int | None, version: str = "7") -> dict[str, Any]:
@@ -28,7 +31,9 @@ def claims(*epochs: int, more: str = "") -> dict[str, Any]:
     return {"metadata": {"continue": more}, "items": items}
 
 
-def begin(server: Server, seen: int = 0) -> tuple[int, list[tuple[float, str]], list[Json]]:
+def begin(
+    server: Server, seen: int = 0, hindered: Callable[[str], None] = log
+) -> tuple[int, list[tuple[float, str]], list[Json]]:
     """The epoch, what happened when, and what was learnt."""
     steps: list[tuple[float, str]] = []
     learnt: list[Json] = []
@@ -42,7 +47,13 @@ def begin(server: Server, seen: int = 0) -> tuple[int, list[tuple[float, str]], 
             steps.append((clock(), "read"))
 
         epoch = await office.take(
-            writer, server, reread, followed, wrote=learnt.append, chance=Random(1)
+            writer,
+            server,
+            reread,
+            followed,
+            wrote=learnt.append,
+            chance=Random(1),
+            hindered=hindered,
         )
         steps.append((clock(), "begun"))
         return epoch
@@ -111,9 +122,14 @@ def test_what_fails_is_tried_again_from_what_there_is_then(
     server.answer(method, end, error, system(6))
     if end == "/gpuclaims":
         server.answer(method, end, error, claims())
-    epoch, steps, _ = begin(server)
+    reasons: list[str] = []
+    epoch, steps, _ = begin(server, hindered=reasons.append)
     assert epoch >= 5
     assert [what for _, what in steps][-2:] == ["read", "begun"]
+    assert len(reasons) == 1
+    expected = "an answer that is no object" if isinstance(error, bytes) else error.message
+    assert expected in reasons[0]
+    assert reasons[0].startswith("epoch not r")  # read, or raised
 
 
 def test_two_that_make_the_gpusystem_at_once_do_not_share_an_epoch() -> None:
@@ -134,7 +150,16 @@ def test_the_highest_epoch_is_remembered_when_the_object_goes() -> None:
     followed = FollowedSystem(lambda: woken.append(None))
     followed.put(system(8))
     followed.put(system(3))
+    followed.put(system(2**31 - 1))
     followed.gone(system(3))
     assert followed.highest == 8
     assert followed.raw == {}
-    assert len(woken) == 3
+    assert len(woken) == 4
+
+
+@pytest.mark.parametrize("absurd", [2**31 - 1, 2**31, 2**63 - 1])
+def test_a_term_begins_also_after_somebody_wrote_the_highest_number_there_is(absurd: int) -> None:
+    """The one above it would be refused for ever, and nobody would bind."""
+    assert next_epoch(system(absurd), [7, absurd]) == 8
+    assert next_epoch(system(absurd), [absurd]) == 1
+    assert next_epoch(system(2**31 - 2), [7]) == 2**31 - 1

@@ -341,7 +341,7 @@ def test_a_binder_that_starts_anew_over_a_cluster_that_is_as_it_should_be_writes
     world.put(node("n1", a100=2), order("o1"), *vm("train", {"a100": 1}), *vm("big", {"a100": 9}))
     world.settle()
     world.applier.agenda = Agenda(world.state)
-    world.told.clear()
+    world.memory.forget()
     assert world.step() == []
 
 

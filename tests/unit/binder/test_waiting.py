@@ -125,7 +125,7 @@ def test_a_binder_that_remembers_no_event_reads_from_the_claims_what_was_told() 
     world = World()
     world.put(node("n1", a100=1), order("o1", 1, "n1"), *vm("train", {"a100": 2}, {"o1": 1}))
     world.settle()
-    world.told.clear()
+    world.memory.forget()
     assert world.step() == []
 
 
@@ -137,9 +137,24 @@ def test_of_a_vm_without_claims_no_later_binder_tells_again_what_was_told() -> N
     world.put(node("n1", a100=1), order("o1"))
     world.settle()
     before = {each.event_name for each in world.applier.events}
-    world.told.clear()
+    world.memory.forget()
     world.settle()
     assert {each.event_name for each in world.applier.events} == before
+
+
+def test_of_a_vm_without_claims_a_reason_that_comes_back_is_told_again() -> None:
+    """What stands last in `kubectl describe` is so. Events live for an hour."""
+    world = World()
+    elder = vm("elder", claims={"o1": 1}, age=30)
+    world.put(*vm("train", claims={"o1": 1}))
+    world.settle()
+    world.put(node("n1", a100=1), order("o1"), *elder)
+    world.settle()
+    world.gone(world.claim("o1"), *elder)
+    world.settle()
+    told = [each for each in world.applier.events if each.name == "train"]
+    assert [str(each.reason) for each in told] == ["ClaimNotFound", "ClaimInUse", "ClaimNotFound"]
+    assert len({each.event_name for each in told}) == 3
 
 
 def test_who_dies_before_the_claims_say_it_leaves_another_to_make_the_same_event() -> None:
@@ -151,6 +166,21 @@ def test_who_dies_before_the_claims_say_it_leaves_another_to_make_the_same_event
     world.now += timedelta(hours=1)
     world.settle()
     assert [each.event_name for each in world.applier.events] == [told.event_name] * 2
+
+
+def test_of_a_reason_that_came_back_the_same_event_is_made_by_another_as_well() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    world.put(quota(1))
+    world.settle()
+    world.gone(quota(1))
+    world.applier.do(world.plan(), lambda each: isinstance(each, ReportClaim))
+    world.memory.forget()
+    world.settle()
+    told = [str(each.reason) for each in world.applier.events]
+    assert told == ["NoCapacity", "BudgetExceeded", "NoCapacity", "NoCapacity"]
+    assert len({each.event_name for each in world.applier.events}) == 3
 
 
 def test_an_event_comes_before_the_claims_say_it() -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from binder.actions import Action, BookClaim, Plan, StartPod, TellVmi, Work
+from binder.actions import Action, BookClaim, Plan, StartPod, Work
 from binder.agenda import Agenda, Task
 from binder.decide import HINDRANCES, Hindrance
+from binder.memory import Memory
 from binder.plan import View, plan
 from binder.underway import UnderWay
 from shared.core.cluster import ClusterState
@@ -52,7 +53,8 @@ class World:
         self.now = START
         self.backed_off: frozenset[str] = frozenset()
         self.under_way: tuple[Work, ...] = ()
-        self.told: dict[str, TellVmi] = {}
+        self.memory = Memory()
+        self._remembered = 0
         self.phases: Sequence[Task] = tuple(Task)
         self.hindrances: Sequence[Hindrance] = HINDRANCES
         self.put(Namespace(TENANT))
@@ -72,7 +74,7 @@ class World:
     def plan(self) -> Plan:
         """What is planned now, without what has to wait for something under way."""
         under_way = UnderWay(self.under_way)
-        view = View(self.state, self.applier.agenda, self.backed_off, under_way, self.told)
+        view = View(self.state, self.applier.agenda, self.backed_off, under_way, self.memory)
         found = plan(view, self.now, self.phases, self.hindrances)
         works = tuple(work for work in found.works if not under_way.covers(work))
         return replace(found, works=works)
@@ -81,9 +83,15 @@ class World:
         """One pass, and all its writes; returns them. A second goes by."""
         found = self.plan()
         self.applier.do(found)
-        self.told.update({each.uid: each for each in self.applier.events})
+        self.remember()
         self.now += timedelta(seconds=1)
         return list(actions(found))
+
+    def remember(self) -> None:
+        """The binder remembers the events that were told since the last time."""
+        for each in self.applier.events[self._remembered :]:
+            self.memory.told(each)
+        self._remembered = len(self.applier.events)
 
     def settle(self) -> list[Action]:
         """Passes until nothing is left to write; returns all that was written."""

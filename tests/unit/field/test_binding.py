@@ -209,7 +209,7 @@ def test_events_tell_of_each_change_of_reason_and_of_nothing_else() -> None:
     world.settle()
     world.put(quota(9))
     world.settle()
-    world.told.clear()
+    world.memory.forget()
     world.applier.agenda = Agenda(world.state)
     world.settle()
     assert [reason for _, reason in world.events] == ["NoCapacity", "BudgetExceeded", "NoCapacity"]
