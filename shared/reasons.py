@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -123,9 +123,15 @@ START_REFUSED: Final = "the API server refuses the start of the VM ({word}); it 
 """NodeRefused of a VM that has its units and its place; `word` is Kubernetes' reason."""
 
 
+APART: Final = "nowhere can {what} be had together"
+"""The text of SetDoesNotFitOneNode for several classes, each of which could be had by itself."""
+
+
 def say(reason: Reason, figures: Figures | None = None, words: Words | None = None) -> str:
     """The text of one reason."""
     figures, words = figures or Figures(), words or Words()
+    if reason is Reason.SET_DOES_NOT_FIT_ONE_NODE and words.what:
+        return APART.format(what=words.what)
     hidden = {Reason.NO_CAPACITY: figures.free, Reason.SET_DOES_NOT_FIT_ONE_NODE: figures.largest}
     if figures.asked is not None and hidden.get(reason, 0) is None:
         return UNDISCLOSED[reason]
@@ -142,6 +148,11 @@ def say(reason: Reason, figures: Figures | None = None, words: Words | None = No
         user=words.user,
         why=words.why,
     )
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Several things as a sentence names them: "a", "a and b", "a, b and c"."""
+    return " and ".join((", ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else parts)
 
 
 def explain(reasons: Iterable[Reason], figures: Figures) -> str:

@@ -23,7 +23,7 @@ from shared.core.rooms import PODS
 from shared.core.scheduling import HostPort
 from shared.core.selecting import accepts
 from shared.core.sites import Site, Sites
-from shared.reasons import Figures, Reason, Words, say
+from shared.reasons import Figures, Reason, Words, listed, say
 from shared.vocabulary import LABEL_KUBEVIRT_SCHEDULABLE
 
 _ZONES: Final = {
@@ -38,22 +38,28 @@ _ZONE_LABELS: Final = frozenset(_ZONES) | frozenset(_ZONES.values())
 class Misfit:
     """Why a set is not taken, for tenants: units are counted, nodes are neither named nor counted.
 
-    `figures` leave out what a class keeps to itself; `words.what` is the class that they are of,
-    where the set has several.
+    `figures` are those of each class that is in the way, at least one, with its name; without a
+    name where the set has one device only. They leave out what a class keeps to itself. Units of
+    several classes are not added up: that would tell nothing.
     """
 
     reason: Reason
-    figures: Figures
+    figures: tuple[tuple[str, Figures], ...]
     words: Words = field(default_factory=Words)
 
     @property
     def text(self) -> str:
         """The one line for conditions and events."""
-        told = say(self.reason, self.figures, self.words)
-        if self.reason is not Reason.NO_CAPACITY and self.figures.free is not None:
-            told += f", {self.figures.free} free"
-        of = f" of {self.words.what}" if self.words.what else ""
-        return f"asked {self.figures.asked}{of}: {told}"
+        asked = [f"{own.asked} of {name}" if name else f"{own.asked}" for name, own in self.figures]
+        told = say(self.reason, self.figures[0][1], self.words)
+        free = [
+            f"{own.free} of {name}" if len(self.figures) > 1 else f"{own.free}"
+            for name, own in self.figures
+            if own.free is not None
+        ]
+        if free and self.reason is not Reason.NO_CAPACITY:
+            told += f", {listed(free)} free"
+        return f"asked {listed(asked)}: {told}"
 
 
 class Case:

@@ -101,46 +101,44 @@ def _tolerated(parts: Iterable[Part], kind: Kind) -> bool:
 
 
 def _misfit(demand: Demand, sites: Sites, furthest: Hindrance | None) -> Misfit:
-    """The most telling reason why a set fits nowhere (rule 3.4)."""
-    free = {each: _free(demand, each, sites) for each in demand.units}
+    """The most telling reason why a set fits nowhere (rule 3.4).
+
+    One class that is in the way by itself is told of alone, the first in the order of the set.
+    """
+    stock = {each: _stock(demand, each, sites) for each in demand.units}
+    told = {each: _told(demand, each, *stock[each]) for each in demand.units}
     for resource, units in demand.units.items():
-        if free[resource] < units:
-            parts = [part for part in demand.parts if part.resource == resource]
-            shown = free[resource] if all(part.is_disclosed for part in parts) else None
-            of = parts[0].class_name if len(free) > 1 else ""
-            return Misfit(Reason.NO_CAPACITY, Figures(asked=units, free=shown), Words(what=of))
-    figures = Figures(asked=sum(demand.units.values()))
-    if all(part.is_disclosed for part in demand.parts):
-        figures = replace(figures, free=sum(free.values()), largest=_largest(demand, sites))
-    if furthest is None:
-        return Misfit(Reason.SET_DOES_NOT_FIT_ONE_NODE, figures)
-    return Misfit(furthest.reason, figures, Words(why=furthest.why))
+        if stock[resource][0] < units:
+            return Misfit(Reason.NO_CAPACITY, (told[resource],))
+    if furthest is not None:
+        return Misfit(furthest.reason, tuple(told.values()), Words(why=furthest.why))
+    for resource, units in demand.units.items():
+        if stock[resource][1] < units:
+            return Misfit(Reason.SET_DOES_NOT_FIT_ONE_NODE, (told[resource],))
+    what = Words(what="both" if len(told) == 2 else "all")
+    return Misfit(Reason.SET_DOES_NOT_FIT_ONE_NODE, tuple(told.values()), what)
 
 
-def _free(demand: Demand, resource: str, sites: Sites) -> int:
-    """Free units of a device where the classes of the set that name it tolerate the taints."""
+def _stock(demand: Demand, resource: str, sites: Sites) -> tuple[int, int]:
+    """Units of a device that are free, and the most that are free on one node.
+
+    Only nodes count of which the classes of the set that name the device tolerate the taints.
+    """
     parts = [part for part in demand.parts if part.resource == resource]
-    return sum(
-        free * len(kind.nodes)
+    free = [
+        (free, len(kind.nodes))
         for free, kinds in sites.kinds(resource).items()
         for kind in kinds
         if _tolerated(parts, kind)
-    )
+    ]
+    return sum(units * nodes for units, nodes in free), max((units for units, _ in free), default=0)
 
 
-def _largest(demand: Demand, sites: Sites) -> int:
-    """The most units of a set that can be had together."""
-    kinds = {
-        kind
-        for resource in demand.units
-        for same in sites.kinds(resource).values()
-        for kind in same
-        if _tolerated(demand.parts, kind)
-    }
-    return max(
-        (
-            sum(min(units, kind.free.get(each, 0)) for each, units in demand.units.items())
-            for kind in kinds
-        ),
-        default=0,
-    )
+def _told(demand: Demand, resource: str, free: int, largest: int) -> tuple[str, Figures]:
+    """The class of a device with what its tenants may know, as a Misfit has it."""
+    parts = [part for part in demand.parts if part.resource == resource]
+    name = parts[0].class_name if len(demand.units) > 1 else ""
+    figures = Figures(asked=demand.units[resource])
+    if all(part.is_disclosed for part in parts):
+        figures = replace(figures, free=free, largest=largest)
+    return name, figures

@@ -70,8 +70,8 @@ def booked(name: str, on: str, units: int, class_name: str = "alpha") -> Claim:
 
 
 def units(count: int, resource: str = A, **part: Any) -> Part:  # noqa: ANN401 - of a Part
-    """Units of class alpha, or of beta."""
-    return Part({A: "alpha", B: "beta"}[resource], resource, count, **part)
+    """Units of class alpha, beta or gamma."""
+    return Part({A: "alpha", B: "beta", C: "gamma"}[resource], resource, count, **part)
 
 
 def ask(count: int = 1, pod: Pod | None = None, **demand: Any) -> Demand:  # noqa: ANN401 - of a Demand
