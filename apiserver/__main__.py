@@ -39,8 +39,10 @@ from apiserver.reviews import KubernetesReviews
 from apiserver.serving import CertificateError, Tls
 from apiserver.trust import TrustSource
 from apiserver.versions import IDENTITIES, Versions
+from shared.core.capacity import Capacity
 from shared.core.cluster import ClusterState
 from shared.core.model import Change
+from shared.core.options import STOCK_INPUTS
 from shared.errors import Unavailable
 from shared.fields import Json, mapping, text
 from shared.kube.collections import CLUSTER, config_map
@@ -169,6 +171,7 @@ class Process:
             trust_problem=lambda: self._trust.problem,
             settings_problems=lambda: len(followed.problems),
             inputs=lambda: [*self._informer.reports(), *self._trusted.reports()],
+            capacities=self._capacities,
         )
         known = Known(
             self._state,
@@ -271,6 +274,12 @@ class Process:
         if self._synced:
             return ""
         return unread(self._informer.reports())
+
+    def _capacities(self) -> dict[str, Capacity]:
+        """The stock of every class; of none while it is not known."""
+        if self._unsynced() or STOCK_INPUTS & self._state.unreadable:
+            return {}
+        return {name: self._state.capacity(name) for name in self._state.classes}
 
     def _starting(self) -> str:
         """Rule 10: only the first reading delays readiness, and not for ever."""

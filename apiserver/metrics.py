@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 import structlog
@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from apiserver.authorization import FREE_PATHS, INFO
+from shared.core.capacity import Capacity, figures
 from shared.kube.reflector import Report
 from shared.observability.reflectors import ReflectorFigures
 from shared.vocabulary import RESOURCE_OPTIONS
@@ -74,6 +75,23 @@ class _CertificateFigures(Collector):
         )
 
 
+class _ClassFigures(Collector):
+    """Of all classes, whatever they disclose: the caller has the right to read our metrics."""
+
+    def __init__(self) -> None:
+        self.capacities: Mapping[str, Capacity] = {}
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        units = GaugeMetricFamily(
+            f"{PREFIX}_class_units", "Units of a class, by state.", labels=["class", "state"]
+        )
+        for name, capacity in sorted(self.capacities.items()):
+            for state, count in figures(capacity).items():
+                units.add_metric([name, state], count)
+        yield units
+
+
 class Metrics:
     """The registry of this process, with what is counted here.
 
@@ -95,16 +113,20 @@ class Metrics:
         trust_problem: Callable[[], str] = lambda: "",
         settings_problems: Callable[[], int] = lambda: 0,
         inputs: Callable[[], Iterable[Report]] = tuple,
+        capacities: Callable[[], Mapping[str, Capacity]] = dict,
     ) -> None:
         self._monotonic = monotonic
         self._inputs = inputs
+        self._capacities = capacities
         self._collections = ReflectorFigures(PREFIX)
+        self._classes = _ClassFigures()
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self.registry.register(self._collections)
         self.registry.register(_CertificateFigures(certificate))
+        self.registry.register(self._classes)
         self._requests = Counter(
             f"{PREFIX}_requests",
             "Requests answered, by verb, resource (empty for other paths) and HTTP code.",
@@ -135,6 +157,7 @@ class Metrics:
     async def expose(self, _: web.Request) -> web.Response:
         """GET /metrics, in the text format of Prometheus."""
         self._collections.take(self._inputs())
+        self._classes.capacities = self._capacities()
         body = await asyncio.to_thread(generate_latest, self.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -14,7 +14,7 @@ from binder.actions import Action, AddFinalizer, Kind, Ref, RemoveFinalizer, Rep
 from binder.agenda import Agenda
 from binder.report import Verdict
 from shared.api.conditions import ConditionType
-from shared.core.capacity import Capacity
+from shared.core.capacity import figures
 from shared.core.cluster import ClusterState
 from shared.core.gpunames import is_permitted
 from shared.core.model import Disclosure, GpuClass, Lifecycle, Placement
@@ -23,7 +23,7 @@ from shared.core.terms import Truth
 from shared.fields import Json
 from shared.reasons import Reason, say
 from shared.times import rfc3339
-from shared.vocabulary import FINALIZER_CLASS, INT32_MAX
+from shared.vocabulary import FINALIZER_CLASS
 
 PACE: Final = timedelta(seconds=1)
 """So long figures stand before others are written."""
@@ -77,25 +77,12 @@ def verdicts(state: ClusterState, gpu_class: GpuClass) -> dict[ConditionType, Ve
     }
 
 
-def figures(capacity: Capacity) -> dict[str, int]:
-    """The figures as a status has them."""
-    found = {
-        "total": capacity.total,
-        "bound": capacity.bound,
-        "outside": capacity.outside,
-        "unavailable": capacity.unavailable,
-        "free": capacity.free,
-        "overbooked": capacity.overbooked,
-        "largestSet": capacity.largest_set,
-    }
-    return {name: min(units, INT32_MAX) for name, units in found.items()}
-
-
 def units(state: ClusterState) -> dict[tuple[str, str], int]:
-    """The figures of all classes, whatever they disclose: for the hoster's metrics."""
+    """The figures of the classes that disclose them: whoever reaches us may read our metrics."""
     return {
         (name, figure): count
-        for name in state.classes
+        for name, gpu_class in state.classes.items()
+        if gpu_class.disclosure is Disclosure.EXACT
         for figure, count in figures(state.capacity(name)).items()
     }
 

@@ -184,7 +184,7 @@ class GPUClassStatus(Model):
 
     capacity: Capacity | None = None
     """Units of the class in the whole cluster. Only where disclosure is Exact; of other classes the
-    figures are in the metrics of the binder alone."""
+    figures are in the metrics of gpu-apiserver alone."""
 
     conditions: (
         Annotated[list[Condition], Field(max_length=16, json_schema_extra=keyed_by("type"))] | None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from shared.core.model import Node
 from shared.core.scheduling import Taint, Toleration
-from shared.vocabulary import LABEL_KUBEVIRT_SCHEDULABLE
+from shared.vocabulary import INT32_MAX, LABEL_KUBEVIRT_SCHEDULABLE
 
 _JUDGED_AS_STATE = frozenset(
     {
@@ -40,6 +40,20 @@ class Capacity:
     free: int = 0
     overbooked: int = 0
     largest_set: int = 0
+
+
+def figures(capacity: Capacity) -> dict[str, int]:
+    """The figures by the names that a class's status and metrics have for them."""
+    found = {
+        "total": capacity.total,
+        "bound": capacity.bound,
+        "outside": capacity.outside,
+        "unavailable": capacity.unavailable,
+        "free": capacity.free,
+        "overbooked": capacity.overbooked,
+        "largestSet": capacity.largest_set,
+    }
+    return {name: min(units, INT32_MAX) for name, units in found.items()}
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 import aiohttp
 
 from tests.catalog.tenants import RBAC
+from tests.cluster.api import Api
 from tests.cluster.components import HOST
 from tests.cluster.install import Catalog
 from tests.cluster.waiting import wait_until
@@ -17,6 +18,16 @@ from tests.cluster.waiting import wait_until
 SCRAPER: Final = "admission-tests-scraper"
 
 _REVIEWS: Final = re.compile(r"^gpu_apiserver_admission_reviews_total\{.*\} (\S+)$", re.MULTILINE)
+
+
+async def token_of(admin: Api, name: str, namespace: str) -> str:
+    """A token of an account, which is made."""
+    account = {"name": name, "namespace": namespace}
+    await admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    made = await admin.call("POST", path, asked)
+    return str(made["status"]["token"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,7 @@ class Reviews:
         """Make an account that may read the figures, and wait until it may."""
         admin = catalog.plane.cluster.admin
         account = {"name": SCRAPER, "namespace": "default"}
-        await admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+        token = await token_of(admin, **account)
         role = {"name": SCRAPER}
         rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
         kind = f"{RBAC}/v1"
@@ -48,13 +59,10 @@ class Reviews:
                 "subjects": [{"kind": "ServiceAccount", **account}],
             }
         )
-        path = f"/api/v1/namespaces/default/serviceaccounts/{SCRAPER}/token"
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        made = await admin.call("POST", path, asked)
         reviews = cls(
             f"https://{HOST}:{catalog.component.port}",
             ssl.create_default_context(cafile=catalog.authority),
-            made["status"]["token"],
+            token,
         )
 
         async def may() -> bool:

@@ -14,6 +14,7 @@ from tests.cluster.api import Object
 from tests.cluster.binder import SYSTEM, system
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
+from tests.kubevirt import nodes
 
 
 @pytest.fixture
@@ -98,6 +99,27 @@ async def test_the_resource_of_a_new_class_counts_as_a_gpu_until_the_class_goes(
     await until(audited, "the resource is listed", lambda s: resource in s["resourceNames"])
     await audited.cluster.admin.delete(CLASS, name)
     await until(audited, "the resource is gone", lambda s: resource not in s["resourceNames"])
+
+
+async def test_whoever_reaches_the_metrics_reads_no_stock_that_a_class_keeps_to_itself(
+    audited: ControlPlane, leader: Replica, unique: Callable[[str], str]
+) -> None:
+    """Rule 3.1: the port asks nobody who he is."""
+    admin, names = audited.cluster.admin, {}
+    for disclosure in ("Hidden", "Bucketed", "Exact"):
+        names[disclosure] = name = unique(disclosure.lower())
+        await admin.create(gpu_class(name, f"example.com/{name}", disclosure=disclosure))
+    devices = {f"example.com/{name}": 4 for name in names.values()}
+    await admin.create(nodes.node(unique("node"), devices))
+    await until(audited, "all are known", lambda s: devices.keys() <= set(s["resourceNames"]))
+
+    async def told() -> dict[str, float] | None:
+        figures = await leader.figures()
+        shown = f'gpu_binder_class_units{{class="{names["Exact"]}",state="total"}}'
+        return figures if figures.get(shown) == 4.0 else None
+
+    figures = await wait_until(told, "the stock of the class that shows it is told")
+    assert not [each for each in figures if names["Hidden"] in each or names["Bucketed"] in each]
 
 
 async def test_without_kubevirt_it_says_that_everything_counts_as_permitted(

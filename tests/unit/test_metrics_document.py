@@ -13,6 +13,7 @@ from admission.routes import Figures
 from apiserver.metrics import PREFIX, Metrics
 from binder.metrics import Metrics as BinderMetrics
 from binder.metrics import Told
+from shared.core.capacity import Capacity
 from shared.kube.reflector import Report, Standing
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -33,6 +34,7 @@ def metrics() -> Metrics:
         certificate=Certificate(),
         settings_problems=lambda: 2,
         inputs=lambda: [NEVER],
+        capacities=lambda: {"a100": Capacity(9, 2, 1, 3, 4, 1, 2)},
     )
     Figures(PREFIX, made.registry)
     return made
@@ -96,6 +98,22 @@ def test_a_collection_never_listed_is_told_all_the_same() -> None:
 
     assert 'gpu_apiserver_collection_synced{collection="pods"} 0.0' in lines
     assert 'gpu_apiserver_collection_age_seconds{collection="pods"} +Inf' in lines
+
+
+def test_the_units_of_a_class_are_told_by_state() -> None:
+    """By hand: 9 = 2 + 1 + 3 + 4 - 1."""
+    lines = asyncio.run(exposed()).splitlines()
+    begin = 'gpu_apiserver_class_units{class="a100",state='
+
+    assert {line.removeprefix(begin) for line in lines if line.startswith(begin)} == {
+        '"total"} 9.0',
+        '"bound"} 2.0',
+        '"outside"} 1.0',
+        '"unavailable"} 3.0',
+        '"free"} 4.0',
+        '"overbooked"} 1.0',
+        '"largestSet"} 2.0',
+    }
 
 
 def test_bad_settings_are_counted() -> None:

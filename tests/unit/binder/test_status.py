@@ -205,10 +205,19 @@ def test_a_class_that_keeps_its_stock_to_itself_has_no_figures(disclosure: Discl
     assert world.step() == []
 
 
-def test_metrics_have_the_figures_of_every_class_and_how_many_claims_wait() -> None:
+@pytest.mark.parametrize("disclosure", [Disclosure.BUCKETED, Disclosure.HIDDEN])
+def test_metrics_have_no_figures_of_a_class_that_keeps_them_to_itself(
+    disclosure: Disclosure,
+) -> None:
     world = World()
-    hidden = replace(_class(world), disclosure=Disclosure.HIDDEN)
-    world.put(hidden, node("n1", a100=4), order("o1", 1, "n1"), order("o2", 9), order("o3", 8))
+    world.put(replace(_class(world), disclosure=disclosure), node("n1", a100=4))
+    world.settle()
+    assert {name for name, _ in units(world.state)} == {"l40s"}
+
+
+def test_metrics_have_the_figures_of_classes_and_how_many_claims_wait() -> None:
+    world = World()
+    world.put(node("n1", a100=4), order("o1", 1, "n1"), order("o2", 9), order("o3", 8))
     world.settle()
     found = units(world.state)
     assert (found["a100", "total"], found["a100", "bound"], found["a100", "free"]) == (4, 1, 3)
