@@ -20,11 +20,12 @@ from tests.catalog.objects import (
     quota,
     settings_object,
 )
-from tests.catalog.tenants import Tenant
-from tests.cluster.access import GPU_BINDER, User
+from tests.catalog.tenants import RBAC, Tenant
+from tests.cluster.access import GPU_BINDER, service_account
 from tests.cluster.api import Object, Refused
 from tests.cluster.install import Catalog
 from tests.cluster.session import Cluster
+from tests.cluster.waiting import wait_until
 
 Unique = Callable[[str], str]
 
@@ -106,7 +107,7 @@ async def test_an_order_of_a_class_that_does_not_exist_says_so(tenant: Tenant) -
 
 
 async def test_nobody_but_the_binder_makes_a_claim_for_a_vms_entry(
-    cluster: Cluster, tenant: Tenant, gpus: Gpus
+    cluster: Cluster, tenant: Tenant, gpus: Gpus, reviews: Reviews
 ) -> None:
     template = claim(tenant.namespace, "template", gpus.name, 1000)
     template["metadata"]["labels"] = {words.LABEL_TEMPLATE: "true"}
@@ -114,10 +115,44 @@ async def test_nobody_but_the_binder_makes_a_claim_for_a_vms_entry(
     assert told.code == 403
     assert "'cozystack-gpu-template-claim-policy'" in told.message
 
-    # The binder's rights are not installed yet: a group that may do anything stands in for them.
-    binder = User(GPU_BINDER.name, ("system:masters",))
-    await cluster.api(binder).create(template)
+    before = await reviews.counted()
+    await cluster.api(GPU_BINDER).create(template)
+    assert await reviews.counted() == before, "ours are not judged, so they need no server"
     await cluster.admin.delete(CLAIM, "template", tenant.namespace)
+
+
+async def test_nobody_of_a_tenant_passes_for_the_binder(
+    cluster: Cluster, tenant: Tenant, gpus: Gpus, reviews: Reviews
+) -> None:
+    order = claim(tenant.namespace, "much", gpus.name, 9)
+    with pytest.raises(Refused) as found:
+        await tenant.api.call(
+            "POST",
+            await tenant.api.path(CLAIM, tenant.namespace),
+            order,
+            headers={"Impersonate-User": GPU_BINDER.name},
+        )
+    assert (found.value.code, "cannot impersonate" in found.value.message) == (403, True)
+
+    namesake = service_account(tenant.namespace, "gpu-binder")
+    await cluster.admin.create(
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "namesake", "namespace": tenant.namespace},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": namesake.name}],
+        }
+    )
+    before = await reviews.counted()
+
+    async def judged() -> str | None:
+        with pytest.raises(Refused) as found:
+            await cluster.api(namesake).create(order)
+        return found.value.message if await reviews.counted() > before else None
+
+    told = await wait_until(judged, "his right to order has come about")
+    assert told == denied(ORDER_HOOK, "asked 9, up to 8: 8 free")
 
 
 async def test_a_switch_counts_for_the_very_next_order(

@@ -38,8 +38,8 @@ async def start(audited: ControlPlane, unique: Callable[[str], str]) -> AsyncIte
 
 
 @pytest.fixture(scope="session")
-async def whole(binaries: Binaries, run: Path) -> AsyncIterator[ControlPlane]:
-    """Another plane, with everything installed, and KubeVirt's stand-in in a hurry."""
+async def server(binaries: Binaries, run: Path) -> AsyncIterator[Catalog]:
+    """Our server on another plane, with all else installed, and KubeVirt's stand-in in a hurry."""
     async with control_plane(run / "machines", binaries, Options(audit=True)) as plane:
         catalog = Catalog(plane)
         try:
@@ -48,9 +48,15 @@ async def whole(binaries: Binaries, run: Path) -> AsyncIterator[ControlPlane]:
             await catalog.enforce()
             await catalog.apply_policies()
             async with kubevirt(plane.cluster, timing=Timing(speed=20)):
-                yield plane
+                yield catalog
         finally:
             await catalog.stop()
+
+
+@pytest.fixture(scope="session")
+async def whole(server: Catalog) -> ControlPlane:
+    """That plane."""
+    return server.plane
 
 
 @pytest.fixture(scope="session")

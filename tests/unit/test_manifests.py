@@ -376,6 +376,24 @@ def test_the_webhooks_fail_closed_after_we_have_refused_ourselves() -> None:
         }
 
 
+def test_the_claims_of_the_binder_alone_do_not_reach_us() -> None:
+    """Rule 6.3: the account is a literal, and that of the settings."""
+    installed, _ = parse(the("ConfigMap", words.SETTINGS_NAME)["data"], GpuSettings())
+    account = the("ServiceAccount", BINDER)["metadata"]
+    assert installed.binder_username == (
+        f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    )
+    (claims,) = [
+        webhook
+        for _, webhook in webhooks()
+        if words.RESOURCE_CLAIMS in webhook["rules"][0]["resources"]
+    ]
+    (condition,) = claims["matchConditions"]
+    assert condition["expression"] == (
+        f'request.userInfo.username != "{installed.binder_username}"'
+    )
+
+
 @pytest.mark.parametrize(
     ("resource", "names"),
     [

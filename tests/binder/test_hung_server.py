@@ -1,0 +1,48 @@
+"""Our API server hangs, and the binder goes on (rule 6.3)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.binder.history import Recorder
+from tests.binder.lives import Life
+from tests.binder.replica import epoch, replicas
+from tests.cluster.install import Catalog
+from tests.cluster.plane import ControlPlane
+from tests.cluster.waiting import wait_until
+from tests.kubevirt import words as w
+
+
+@contextmanager
+def hanging(server: Catalog) -> Iterator[None]:
+    """The server takes connections and says nothing."""
+    process = server.component.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+async def test_a_vm_that_was_admitted_starts_while_our_server_hangs(
+    server: Catalog, whole: ControlPlane, recorder: Recorder, unique: Callable[[str], str]
+) -> None:
+    """Its claim is made past the webhook: with it, no try would ever be answered."""
+    life = await Life.begin(whole, recorder, unique)
+    node = await life.node(1)
+    await life.machine("train", 1)
+
+    async def waits() -> bool:
+        return bool(await life.api.list(w.POD, life.namespace))
+
+    await wait_until(waits, "its pod was made")
+    before = await epoch(whole)
+    async with replicas(whole, unique) as start:
+        with hanging(server):
+            leader = await start()
+            await leader.until_in_office(before)
+            assert await life.until_running("train") == node
