@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tests.binder.bookings import Ledger
@@ -37,6 +37,9 @@ MOVES: Final = {"create": 3, "start": 3, "stop": 2, "restart": 3, "delete": 2}
 """What people do, and how often compared with each other."""
 
 STEPS_BETWEEN_KILLS: Final = (20, 120)
+WORK_BEFORE_A_KILL: Final = (1, 5)
+"""At how many looks a leader has to have carried out more than at the one before: at least as many
+passes in its term did something. A leader that has done nothing yet leaves nothing half done."""
 PATIENCE_SECONDS: Final = 15.0
 """How far apart a reason and its truth may be: on a busy machine the writes of one pass took eight
 seconds. The report says how far they were."""
@@ -44,10 +47,11 @@ seconds. The report says how far they were."""
 
 @dataclass(slots=True)
 class Report:
-    """What happened."""
+    """What happened; `carried_out` are the works of each leader that was killed, in its term."""
 
     done: Counter[str] = field(default_factory=Counter)
     kills: int = 0
+    carried_out: list[int] = field(default_factory=list)
     standing: Counter[str] = field(default_factory=Counter)
     settled_seconds: float = 0.0
     bookings: int = 0
@@ -58,6 +62,20 @@ class Report:
     told: Counter[str] = field(default_factory=Counter)
     apart: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of office as we saw it, with how many works were carried out.
+
+    `works_before` are those when it was first seen, `looks` at how many looks there were more.
+    """
+
+    leader: Replica
+    epoch: int
+    works_before: int
+    works: int
+    looks: int = 0
 
 
 class Drill:
@@ -154,29 +172,42 @@ class Drill:
         await self._admin.create(machine(number, strategy))
 
     async def _kill_leaders(self) -> None:
-        """Each after some steps of people."""
-        while True:
-            after = self._steps + self._chance.randint(*STEPS_BETWEEN_KILLS)
+        """Each after some steps of people, and some work of its own."""
+        while not self._is_over:
+            steps = self._steps + self._chance.randint(*STEPS_BETWEEN_KILLS)
+            await self._kill(steps, self._chance.randint(*WORK_BEFORE_A_KILL))
 
-            async def due(after: int = after) -> bool:
-                return self._is_over or self._steps >= after
+    async def _kill(self, steps: int, looks: int) -> None:
+        """Kill who leads after so many steps and looks with work; nobody once all is over."""
+        term: Term | None = None
 
-            await wait_until(due, "people went on", self._size.seconds + 90)
-            if self._is_over:
-                return
-            await self._kill()
+        async def due() -> bool:
+            nonlocal term
+            found = await self._term()
+            if term is None or found is None or found.epoch != term.epoch:
+                term = found
+            elif found.works > term.works:
+                term = replace(term, works=found.works, looks=term.looks + 1)
+            is_due = term is not None and term.looks >= looks and self._steps >= steps
+            return self._is_over or is_due
 
-    async def _kill(self) -> None:
-        leader = await wait_until(self._leading, "somebody leads")
-        await leader.kill()
+        # What this runs beside has a deadline too, and more to say when it is missed.
+        await wait_until(due, "a leader worked", 2 * self._deadline)
+        if self._is_over or term is None:
+            return
+        await term.leader.kill()
         self.report.kills += 1
-        self._pair.remove(leader)
+        self.report.carried_out.append(term.works - term.works_before)
+        self._pair.remove(term.leader)
         self._pair.append(await self._start())
 
-    async def _leading(self) -> Replica | None:
+    async def _term(self) -> Term | None:
+        """The term of office of who leads, as its figures are now."""
         for replica in self._pair:
-            if (await replica.figures())["gpu_binder_leader"]:
-                return replica
+            figures = await replica.figures()
+            if figures["gpu_binder_leader"]:
+                works = int(figures['gpu_binder_works_total{outcome="Done"}'])
+                return Term(replica, int(figures["gpu_binder_epoch"]), works, works)
         return None
 
     async def _settle(self) -> None:
@@ -230,12 +261,14 @@ class Drill:
 
     async def _clear(self) -> None:
         """Delete everything that tenants made, under a leader that is killed; nothing stays."""
+        self._is_over = False
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._kill())
+            tasks.create_task(self._kill(self._steps, 1))
             for kind in (w.VM, CLAIM):
                 for each in await self._admin.list(kind):
                     await self._delete(kind, each)
-        await self._until_nothing_is_left()
+            await self._until_nothing_is_left()
+            self._is_over = True
         told = await self._told()
         self.report.events = sum(map(len, told.values()))
         self.report.repeated = sum(
