@@ -12,6 +12,7 @@ from typing import Final
 
 from binder.quotas import BudgetKeys
 from binder.report import is_told, settled
+from binder.rewording import Rewordings
 from binder.sets import (
     GpuSet,
     ground,
@@ -158,10 +159,12 @@ class Agenda:
 
     Attributes:
         budget_keys: those that name no GPU.
+        rewordings: units whose claims say why they wait in other words than those of now.
     """
 
     def __init__(self, state: ClusterState) -> None:
         self.budget_keys = BudgetKeys(state)
+        self.rewordings = Rewordings()
         self._state = state
         self._vmis: dict[str, Task] = {}
         self._claims: dict[Key, Task] = {}

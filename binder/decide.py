@@ -26,18 +26,22 @@ from binder.actions import (
 from binder.agenda import Task
 from binder.memory import Memory
 from binder.report import (
+    Gap,
     Standing,
     Verdict,
     because,
     booked,
     conditions,
+    gap,
     held_for_one_that_waits,
     is_told,
     release,
     report,
     said_of,
     waits,
+    words,
 )
+from binder.rewording import Rewording
 from binder.sets import ground, is_attached, is_lost
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay, held_elsewhere, name_of
@@ -98,7 +102,14 @@ HINDRANCES: Final[tuple[Hindrance, ...]] = (unusable_claim, class_not_found, ove
 
 
 class Decisions:
-    """What is decided in one pass, as works: first what starts or moves, then what waits."""
+    """What is decided in one pass, as works: first what starts or moves, then what waits.
+
+    Attributes:
+        works: what starts or moves.
+        waiting: what waits, where its claims do not say why.
+        rewordings: what waits, where its claims say why in other words than those of now.
+        left: keys of the units of which nobody knows what their claims should say.
+    """
 
     def __init__(
         self,
@@ -110,6 +121,8 @@ class Decisions:
     ) -> None:
         self.works: list[Work] = []
         self.waiting: list[Work] = []
+        self.rewordings: list[Rewording] = []
+        self.left: set[str] = set()
         self._under_way = under_way
         self._trial = trial
         self._state = trial.state
@@ -137,6 +150,7 @@ class Decisions:
         for unit in units:
             if unit.key in skipped or unit.is_unsure or self._is_under_way(unit):
                 self._count(unit)
+                self.left.add(unit.key)
             elif unit.task is Task.ELSEWHERE and unit.gpu_set is not None:
                 self._book(unit, ground(unit.gpu_set))
             elif unit.task is Task.OFF:
@@ -207,7 +221,9 @@ class Decisions:
             self._book(unit, chosen.node)
             return
         self._put_back(unit)
-        if not self._is_freeing:  # else it may fit once what this pass frees is free
+        if self._is_freeing:  # it may fit once what this pass frees is free
+            self.left.add(unit.key)
+        else:
             self._misfits.append((unit, chosen, len(self.works)))
 
     def _tell_misfits(self) -> None:
@@ -283,13 +299,14 @@ class Decisions:
     def _wait(self, unit: Unit, why: Verdict) -> None:
         """A unit has no place: its claims say why; what they hold they keep (rule 7.9).
 
-        But a set that is split, and cannot be gathered, is lost as a whole (rule 7.4).
+        But a set that is split, and cannot be gathered, is lost as a whole (rule 7.4). All claims
+        of a unit are written together; where that tells nothing but other words, it may wait.
         """
         self._put_back(unit)
         # What is under way may hold the room that would gather it; then nobody knows yet.
         is_split = unit.gpu_set is not None and unit.gpu_set.is_split and not self._is_unsettled
         prepare: list[Action] = []
-        reports: list[Action] = []
+        reports: list[tuple[Gap, Action]] = []
         new: list[Claim | Pod] = []
         for item in unit.items:
             before = item.before or item.unbound
@@ -301,12 +318,24 @@ class Decisions:
                 reports += self._keep(unit, item, why, lose=is_split)
                 continue
             standing = waits(why, _user(unit, item), lost=is_lost(before))
-            if not is_told(before, standing):
-                reports.append(report(before, ref, standing, self._now))
+            reports += self._report(before, ref, standing)
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
-        self._add(self.waiting, unit.key, [prepare + self._telling(unit, why, said), reports], new)
+        first = prepare + self._telling(unit, why, said)
+        steps = [first, [action for _, action in reports]]
+        if not first and reports and all(lacks is Gap.WORDS for lacks, _ in reports):
+            work = Work(unit.key, (tuple(steps[1]),))
+            self.rewordings.append(Rewording(work, words(unit.claims)))
+        else:
+            self._add(self.waiting, unit.key, steps, new)
 
-    def _keep(self, unit: Unit, item: Item, why: Verdict, *, lose: bool) -> list[Action]:
+    def _report(self, claim: Claim, ref: Ref, standing: Standing) -> list[tuple[Gap, Action]]:
+        """Say how a claim stands, with what it does not say yet; nothing where it says all."""
+        lacks = gap(claim, standing)
+        return [(lacks, report(claim, ref, standing, self._now))] if lacks else []
+
+    def _keep(
+        self, unit: Unit, item: Item, why: Verdict, *, lose: bool
+    ) -> list[tuple[Gap, Action]]:
         """What a claim that holds its units says while the VM waits for more.
 
         An order is held all the same, a template claim for its VM alone.
@@ -315,11 +344,11 @@ class Decisions:
         belongs = gpu_set is not None and is_attached(claim, gpu_set.vmi)
         if lose and (belongs or claim.is_template):
             standing = waits(why, _user(unit, item), lost=True)
-            return [release(claim, ref, standing, self._now)]
+            return [(Gap.MORE, release(claim, ref, standing, self._now))]
         if unit.pod is None:
             return []
         standing = held_for_one_that_waits(self._state.nodes.get(claim.node_name), why)
-        return [] if is_told(claim, standing) else [report(claim, ref, standing, self._now)]
+        return self._report(claim, ref, standing)
 
     def _telling(self, unit: Unit, why: Verdict, said: Mapping[str, str]) -> list[Action]:
         """An event on the VMI, once per change of reason.

@@ -72,6 +72,8 @@ def plan(
     made = {each.class_name for work in begun for each in work.laid if isinstance(each, Claim)}
     classes, classes_due = report_classes(view.state, view.agenda, now, made)
     hints, hints_due = view.agenda.budget_keys.works(now, view.under_way.keys)
-    due = [each for each in (classes_due, hints_due) if each is not None]
-    works = (*decisions.works, *upkeep, *decisions.waiting, *classes, *hints)
+    rewordings = view.agenda.rewordings
+    reworded, words_due = rewordings.works(decisions.rewordings, decisions.left, now)
+    due = [each for each in (classes_due, hints_due, words_due) if each is not None]
+    works = (*decisions.works, *upkeep, *decisions.waiting, *classes, *hints, *reworded)
     return Plan(works, min(due, default=None))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from binder.actions import Condition, Ref, ReleaseClaim, ReportClaim, Waiting
 from binder.sets import attachment, is_attached, is_lost
@@ -21,6 +22,15 @@ from shared.core.terms import Truth
 from shared.reasons import Reason, say
 
 _NOTHING_WRITTEN = ClaimWritten()
+
+
+class Gap(IntEnum):
+    """What a claim's status does not say as it is; each includes what comes before it."""
+
+    NONE = 0
+    WORDS = 1
+    """The words alone, such as figures: the same holds for the same reasons."""
+    MORE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +126,43 @@ def settled(claim: Claim, node: Node | None, user: Vmi | None, *, enabled: bool)
     return None
 
 
-def is_told(claim: Claim, standing: Standing) -> bool:
-    """Whether a claim's status says this already."""
+def gap(claim: Claim, standing: Standing) -> Gap:
+    """What of this a claim's status does not say yet."""
     told = claim.written or _NOTHING_WRITTEN
-    written = {
-        each.type: (each.status, each.reason, each.message, each.generation)
-        for each in told.conditions
-    }
-    generation = told.generation or None
-    said = {
-        str(kind): (str(verdict.status), str(verdict.reason), verdict.message, generation)
-        for kind, verdict in standing.verdicts.items()
-    }
-    why = standing.waiting
-    waiting = (told.waiting.reason, told.waiting.message) if told.waiting is not None else None
+    written = {each.type: each for each in told.conditions}
+    generation, why = told.generation or None, standing.waiting
+    if claim.attached_to != standing.attached_to or (told.waiting is None) != (why is None):
+        return Gap.MORE
+    found = Gap.NONE
+    for kind, verdict in standing.verdicts.items():
+        each = written.get(kind)
+        if each is None or (each.status, each.reason, each.generation) != (
+            str(verdict.status),
+            str(verdict.reason),
+            generation,
+        ):
+            return Gap.MORE
+        if each.message != verdict.message:
+            found = Gap.WORDS
+    if why is not None and told.waiting is not None:
+        if told.waiting.reason != str(why.reason):
+            return Gap.MORE
+        if told.waiting.message != why.message:
+            found = Gap.WORDS
+    return found
+
+
+def is_told(claim: Claim, standing: Standing) -> bool:
+    """Whether a claim's status says this already, word for word."""
+    return gap(claim, standing) is Gap.NONE
+
+
+def words(claims: Iterable[Claim]) -> tuple[str, ...]:
+    """All that claims say in words."""
+    told = [claim.written for claim in claims if claim.written is not None]
     return (
-        {kind: written.get(kind) for kind in said} == said
-        and claim.attached_to == standing.attached_to
-        and waiting == (None if why is None else (str(why.reason), why.message))
+        *(each.message for written in told for each in written.conditions),
+        *(each.waiting.message for each in told if each.waiting is not None),
     )
 
 

@@ -115,6 +115,8 @@ async def test_an_unchanged_cluster_of_all_that_there_is_costs_ten_passes_no_wri
             await until_standing(life, "b-held", "Placed", "NotInUse")
             await until_standing(life, "c-large", "NoCapacity", "NotInUse")
         await exact.until_stock(bound=3, free=0)
+        # One was free when it began to wait: nothing but the clock has that text written again.
+        await until_saying(exact, "c-large", "asked 2: none free")
 
         written, versions = leader.writes(), await versions_of(whole)
         passes = await passes_of(leader)
@@ -131,6 +133,16 @@ async def test_an_unchanged_cluster_of_all_that_there_is_costs_ten_passes_no_wri
         assert any("/events" in each for each in written), "it tells events, where there are any"
         assert await versions_of(whole) == versions
         assert any("leases" in each for each in leader.writes(leases=True))
+
+
+async def until_saying(life: Life, name: str, words: str) -> None:
+    """Wait until an order says in these words why it waits."""
+
+    async def says() -> bool:
+        found = await life.api.get(CLAIM, name, life.namespace)
+        return (status_of(found).get("waiting") or {}).get("message") == words
+
+    await wait_until(says, f"{name} says {words}")
 
 
 async def until_standing(life: Life, name: str, bound: str, attached: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +64,7 @@ def events() -> st.SearchStrategy[Event]:
         st.tuples(st.sampled_from(ORDERS)).map(lambda a: Event("delete", a)),
         st.tuples(st.sampled_from(sorted(CLASSES)), few).map(lambda a: Event("quota", a)),
         st.tuples(st.booleans()).map(lambda a: Event("enable", a)),
+        st.tuples(st.sampled_from((1, 20, 60, -3600))).map(lambda a: Event("wait", a)),
     )
 
 
@@ -167,6 +169,10 @@ class Cluster(World):
     def enable(self, enabled: bool) -> None:
         self.put(Settings(enabled=enabled))
 
+    def wait(self, seconds: int) -> None:
+        """Time goes by, or the clock is set back."""
+        self.now += timedelta(seconds=seconds)
+
     # What is so.
 
     def vmis(self) -> list[Vmi]:
@@ -243,11 +249,14 @@ def test_the_invariants_hold_after_every_pass(history: list[tuple[Event, frozens
     _sets_are_whole(cluster)
     _what_fits_is_placed(cluster)
     _fresh_agenda_agrees(cluster)
+    cluster.now += timedelta(seconds=30)
+    cluster.step()
+    _every_word_is_of_now(cluster)
 
 
 @given(histories)
 @settings(max_examples=40, deadline=None)
-def test_what_is_planned_follows_from_the_state_alone(
+def test_what_is_planned_follows_from_the_state_and_from_which_words_are_out_of_date(
     history: list[tuple[Event, frozenset[int]]],
 ) -> None:
     cluster = Cluster()
@@ -265,7 +274,11 @@ def test_what_is_planned_follows_from_the_state_alone(
             *reversed(state.nodes.values()),
             *reversed(state.quotas.values()),
         )
+        remembered = cluster.applier.agenda.rewordings
+        for world in (again, cluster):
+            world.applier.agenda.rewordings = deepcopy(remembered)
         assert again.plan() == cluster.plan()
+        cluster.applier.agenda.rewordings = remembered
         _pass(cluster, cut)
 
 
@@ -355,6 +368,13 @@ def _fresh_agenda_agrees(cluster: Cluster) -> None:
     kept, fresh = cluster.applier.agenda, Agenda(cluster.state)
     assert kept.sets() == fresh.sets()
     assert kept.claims() == fresh.claims()
+
+
+def _every_word_is_of_now(cluster: Cluster) -> None:
+    """No text is out of date, neither for who went on nor for who begins and remembers nothing."""
+    for agenda in (cluster.applier.agenda, Agenda(cluster.state)):
+        found = plan(View(cluster.state, agenda, memory=cluster.memory), cluster.now)
+        assert (found.works, found.wake_in, len(agenda.rewordings)) == ((), None, 0)
 
 
 def _gated(pod: Pod) -> bool:

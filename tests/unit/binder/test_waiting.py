@@ -243,7 +243,7 @@ def test_when_the_reason_began_is_kept_while_the_numbers_change() -> None:
     world.put(node("n1", a100=1), *vm("train", {"a100": 4}))
     world.settle()
     world.put(node("n1", a100=3))
-    world.settle()
+    world.rest()
     waiting = world.waiting(template("train"))
     assert (waiting.message, waiting.since) == ("asked 4: 3 free", at(0))
 

@@ -79,11 +79,16 @@ class World:
         works = tuple(work for work in found.works if not under_way.covers(work))
         return replace(found, works=works)
 
-    def step(self) -> list[Action]:
-        """One pass, and all its writes; returns them. A second goes by."""
+    def carry_out(self) -> Plan:
+        """One pass, and all its writes; returns what was planned."""
         found = self.plan()
         self.applier.do(found)
         self.remember()
+        return found
+
+    def step(self) -> list[Action]:
+        """One pass, and all its writes; returns them. A second goes by."""
+        found = self.carry_out()
         self.now += timedelta(seconds=1)
         return list(actions(found))
 
@@ -102,6 +107,17 @@ class World:
                 return done
             done += wrote
         raise AssertionError(f"it never comes to rest: {done[-3:]}")
+
+    def rest(self) -> list[Action]:
+        """Passes until nothing is left to write and no moment to come; returns what was written."""
+        done: list[Action] = []
+        for _ in range(OFTEN):
+            found = self.carry_out()
+            done += actions(found)
+            if not found.works and found.wake_in is None:
+                return done
+            self.now += timedelta(seconds=1 if found.works else found.wake_in or 0)
+        raise AssertionError(f"it never falls silent: {done[-3:]}")
 
     def claim(self, name: str, namespace: str = TENANT) -> Claim:
         """A claim as it is."""
