@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from shared import vocabulary as v
 from tests.binder.bookings import Ledger
 from tests.binder.history import Recorder, State
 from tests.binder.truth import claim_names, mark_of, node_of
-from tests.catalog.objects import CLAIM, CLASS, gpu_class
-from tests.cluster.api import Api, Object
+from tests.catalog.objects import CLAIM, CLASS, claim, gpu_class
+from tests.cluster.api import Api, Object, Refused
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import nodes
 from tests.kubevirt import words as w
 from tests.kubevirt.objects import namespace_of, phase_of, status_of, uid_of
+
+NOT_SEEN_YET: Final = frozenset({"NoCapacity", "SetDoesNotFitOneNode", "InputsUnreadable"})
+"""Why the server refuses an order for units that it has not seen."""
 
 
 @dataclass(slots=True)
@@ -84,6 +88,21 @@ class Life:
                 "spec": {"runStrategy": "Always", "template": template},
             }
         )
+
+    async def order(self, name: str, count: int) -> None:
+        """Order units; the server may see a node that was just made a moment later than we do."""
+        order = claim(self.namespace, name, self.class_name, count)
+
+        async def can_be_had() -> bool:
+            try:
+                return bool(await self.api.create(order, dryRun="All"))
+            except Refused as no:
+                if no.reason not in NOT_SEEN_YET:
+                    raise
+                return False
+
+        await wait_until(can_be_had, f"{count} can be ordered")
+        await self.api.create(order)
 
     async def vmi(self, name: str) -> Object:
         """An instance as it is."""

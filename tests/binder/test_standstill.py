@@ -12,7 +12,7 @@ from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, epoch, replicas
 from tests.binder.truth import node_of
-from tests.catalog.objects import CLAIM, CLASS, claim
+from tests.catalog.objects import CLAIM, CLASS
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import power
@@ -42,8 +42,7 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
         first = await sleeper.until_in_office(before)
         other = await start(mind=mind)
         for number in range(3):
-            order = claim(life.namespace, f"order-{number}", life.class_name, 1)
-            await life.api.create(order)
+            await life.order(f"order-{number}", 1)
         await other.until_in_office(first)
         booked = [] if mind == "idles" else [node] * 3
 
@@ -88,7 +87,7 @@ async def lives(
         life = await Life.begin(whole, recorder, unique, disclosure=disclosure)
         await life.node(3)
         for name, count in (("a-used", 1), ("b-held", 1), ("c-large", 2)):
-            await life.api.create(claim(life.namespace, name, life.class_name, count))
+            await life.order(name, count)
         lives.append(life)
     return lives
 
