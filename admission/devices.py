@@ -7,7 +7,7 @@ resource allocation (DRA), which count nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,17 +51,16 @@ def raw_gpus(vmi: Json) -> Iterator[Found]:
         yield Found(f"spec.domain.devices.gpus[{index}]", what)
 
 
-def hidden_gpus(vmi: Json, gpu_names: Iterable[str]) -> Iterator[Found]:
+def hidden_gpus(vmi: Json, gpu_names: Callable[[], Collection[str]]) -> Iterator[Found]:
     """GPUs that are asked for anywhere but under `gpus`.
 
-    A device claim of DRA does not say what it is for: it counts as a GPU unless a network of
-    the VMI uses it.
+    `gpu_names` is called where there is a name to look for: few VMIs have one. A device claim of
+    DRA does not say what it is for: it counts as a GPU unless a network of the VMI uses it.
     """
-    names = frozenset(gpu_names)
     for index, device in enumerate(device_list(vmi, "hostDevices")):
         name = text(mapping(device).get("deviceName"))
         field = f"spec.domain.devices.hostDevices[{index}]"
-        if name in names:
+        if name in gpu_names():
             yield Found(field, f"the entry asks for the GPU {shown(name)}")
         elif mapping(device).get("claimName"):
             yield Found(field, "the entry asks by a device claim for what may be a GPU")
@@ -69,7 +68,7 @@ def hidden_gpus(vmi: Json, gpu_names: Iterable[str]) -> Iterator[Found]:
     resources = mapping(mapping(spec.get("domain")).get("resources"))
     for kind in ("requests", "limits"):
         for name in mapping(resources.get(kind)):
-            if name in names:
+            if name in gpu_names():
                 yield Found(
                     f"spec.domain.resources.{kind}[{name}]", f"this asks for the GPU {shown(name)}"
                 )

@@ -99,7 +99,7 @@ def hidden_requests(case: Case) -> Iterator[Cause]:
     """A GPU that is asked for anywhere else."""
     record = () if isinstance(case.record, Malformed) else case.record
     names = case.inputs.gpu_names | {entry.resource_name for entry in record}
-    for found in hidden_gpus(case.vmi, names):
+    for found in hidden_gpus(case.vmi, lambda: names):
         told = say(Reason.MIXED_REQUESTS, words=Words(what=found.what))
         yield Cause(Reason.MIXED_REQUESTS, told, found.field)
 

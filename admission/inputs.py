@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Protocol
 
 from shared.core.budgets import Remaining
@@ -36,6 +37,21 @@ class Unread:
     why: str
 
 
+class Classes(dict[str, GpuClass]):
+    """The classes of one list, by name, which do not change.
+
+    What all of them together say is worked out once, and kept for as long as the list is.
+    """
+
+    @cached_property
+    def by_resource(self) -> Mapping[str, frozenset[str]]:
+        """Names of the classes that name a resource, of each resource."""
+        found: dict[str, set[str]] = {}
+        for each in self.values():
+            found.setdefault(each.resource_name, set()).add(each.name)
+        return {resource: frozenset(names) for resource, names in found.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Hoster:
     """What the hoster has set, as read for one decision about a namespace.
@@ -45,7 +61,7 @@ class Hoster:
     """
 
     settings: GpuSettings = field(default_factory=GpuSettings)
-    classes: Mapping[str, GpuClass] = field(default_factory=dict)
+    classes: Classes = field(default_factory=Classes)
     kubevirt: KubeVirt | None = None
     line: tuple[str, ...] = ()
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
@@ -57,10 +73,8 @@ class Hoster:
 
     def in_conflict(self, gpu_class: GpuClass) -> bool:
         """Whether another class names the same resource: asked of the classes themselves."""
-        return any(
-            other.name != gpu_class.name and other.resource_name == gpu_class.resource_name
-            for other in self.classes.values()
-        )
+        named_by = self.classes.by_resource.get(gpu_class.resource_name, frozenset())
+        return bool(named_by - {gpu_class.name})
 
     def gpu_names(self) -> frozenset[str]:
         """What counts as a GPU (rule 4.2)."""

@@ -19,6 +19,7 @@ import structlog
 from admission.decoded import Listed
 from admission.inputs import (
     VIEW_AGE_MAX,
+    Classes,
     ClassInputs,
     ClassNeeds,
     FinalInputs,
@@ -37,7 +38,7 @@ from shared import vocabulary as v
 from shared.core.cluster import ClusterState
 from shared.core.gpunames import kubevirt_in_force
 from shared.core.model import Attachment, Claim, GpuClass, KubeVirt, Migration, Namespace, Vm, Vmi
-from shared.core.tenants import Tenants, is_tenant
+from shared.core.tenants import line, tops
 from shared.errors import ApiError, BadRequest, Forbidden, NotFound, TimedOut, Unauthorized
 from shared.fields import Json, mapping
 from shared.kube import decode
@@ -292,14 +293,11 @@ class KubernetesReader:
         classes = tasks.create_task(self._classes())
         settings = tasks.create_task(self._settings())
         kubevirts = tasks.create_task(self._kubevirts())
-        line = [tasks.create_task(self._namespace(name)) for name in _possible_line(namespace)]
+        possible = [tasks.create_task(self._namespace(name)) for name in tops(namespace)]
 
         def read() -> tuple[Hoster, tuple[Unread, ...]]:
-            found = [each for task in line if (each := task.result().value) is not None]
+            found = [each for task in possible if (each := task.result().value) is not None]
             namespaces = {each.name: each for each in found}
-            tenants = Tenants()
-            for name in namespaces:
-                tenants.add(name)
             in_force = settings.result().value
             hoster = Hoster(
                 settings=in_force,
@@ -307,11 +305,11 @@ class KubernetesReader:
                 kubevirt=kubevirt_in_force(
                     kubevirts.result().value, in_force.reading.kubevirt_namespace
                 ),
-                line=tenants.line(namespace),
+                line=line(namespace, namespaces),
                 namespaces=namespaces,
             )
             answers = (settings.result(), classes.result(), kubevirts.result())
-            return hoster, (*_unread(answers), *_unread(task.result() for task in line))
+            return hoster, (*_unread(answers), *_unread(task.result() for task in possible))
 
         return read
 
@@ -346,7 +344,7 @@ class KubernetesReader:
             "the settings", "v1", "configmaps", v.SETTINGS_NAME, v.NAMESPACE
         )
 
-    async def _classes(self) -> Answer[Mapping[str, GpuClass]]:
+    async def _classes(self) -> Answer[Classes]:
         path = collection(v.GROUP_VERSION, v.RESOURCE_CLASSES)
         return await self._class_list.at("the GPU classes", path)
 
@@ -386,18 +384,6 @@ class KubernetesReader:
 
 
 _VMIS: Final = "virtualmachineinstances"
-
-
-def _possible_line(namespace: str) -> list[str]:
-    """A namespace and every name that an ancestor of it may have (rule 4.3)."""
-    names = [namespace]
-    if is_tenant(namespace):
-        above = namespace.rpartition("-")[0]
-        while is_tenant(above):
-            names.append(above)
-            above = above.rpartition("-")[0]
-        names.append(v.TENANT_ROOT)
-    return list(dict.fromkeys(names))
 
 
 def _why(error: ApiError) -> str:
@@ -440,10 +426,20 @@ def _listed(read: Callable[[Json, decode.Note], T]) -> Callable[[bytes | None], 
     return lambda body: () if body is None else listed.of(body)
 
 
-def _classes() -> Callable[[bytes | None], Mapping[str, GpuClass]]:
-    """How the list of classes becomes classes by name."""
+def _classes() -> Callable[[bytes | None], Classes]:
+    """How the list of classes becomes classes by name: the same for as long as none has changed."""
     listed = _listed(decode.gpu_class)
-    return lambda body: {each.name: each for each in listed(body)}
+    last: Sequence[GpuClass] = ()
+    classes = Classes()
+
+    def read(body: bytes | None) -> Classes:
+        nonlocal last, classes
+        found = listed(body)
+        if found is not last:
+            last, classes = found, Classes((each.name, each) for each in found)
+        return classes
+
+    return read
 
 
 def _unread(answers: Iterable[Answer[object]]) -> Iterator[Unread]:

@@ -138,7 +138,10 @@ def parse(body: bytes) -> Request:
     if len(body) > BODY_MAX:
         raise RequestTooLarge(f"{len(body)} bytes, expected at most {BODY_MAX}")
     try:
-        review = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        document = body.decode()
+        if document.startswith("\ufeff"):
+            raise ValueError("Unexpected UTF-8 BOM")  # noqa: TRY301 - as json.loads has it
+        review = _DECODER.decode(document)
     except (ValueError, RecursionError) as error:
         # The decoder's own message may quote what could not be decoded.
         told = f"{error}".encode("ascii", "backslashreplace").decode()
@@ -242,6 +245,7 @@ def _no_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 
 
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 

@@ -80,6 +80,11 @@ class Case:
         """The entries under `gpus` that it gets."""
         return expansion.units(self.record, host_device_names(self.vmi))
 
+    @cached_property
+    def gpu_names(self) -> frozenset[str]:
+        """What counts as a GPU for it: what it gets does, whatever its class is by now."""
+        return self.inputs.hoster.gpu_names() | {entry.resource_name for entry in self.record}
+
     @property
     def name(self) -> str:
         """Its name; empty where the API server makes one."""
@@ -169,8 +174,7 @@ def mixed_requests(case: Case) -> Iterator[Cause]:
     if raw and not _is_expanded(case):
         for found in raw:
             yield _mixed(found.field, found.what)
-    names = case.inputs.hoster.gpu_names() | {entry.resource_name for entry in case.record}
-    for found in hidden_gpus(case.vmi, names):
+    for found in hidden_gpus(case.vmi, lambda: case.gpu_names):
         yield _mixed(found.field, found.what)
 
 

@@ -139,7 +139,7 @@ def parse_record(value: object) -> tuple[RecordEntry, ...]:
 
 def render_record(entries: Sequence[RecordEntry]) -> str:
     """The one text that stands for these entries, in whatever order they come."""
-    return json.dumps(
+    return _ENCODER.encode(
         [
             ({"claim": entry.claim} if entry.claim else {"entry": entry.entry})
             | {
@@ -148,8 +148,7 @@ def render_record(entries: Sequence[RecordEntry]) -> str:
                 "count": entry.count,
             }
             for entry in in_order(entries)
-        ],
-        separators=(",", ":"),
+        ]
     )
 
 
@@ -234,6 +233,7 @@ def _integer(text: str) -> object:
     return int(text) if len(text) <= _DIGITS_MAX else _NoInteger(text)
 
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_int=_integer,

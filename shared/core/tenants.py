@@ -29,6 +29,14 @@ def parent(namespace: str, existing: Container[str]) -> str | None:
     return TENANT_ROOT if TENANT_ROOT in existing else None
 
 
+def line(namespace: str, existing: Container[str]) -> tuple[str, ...]:
+    """A namespace itself, then its ancestors, nearest first."""
+    found = [namespace]
+    while (above := parent(found[-1], existing)) is not None:
+        found.append(above)
+    return tuple(found)
+
+
 def is_within(namespace: str, top: str) -> bool:
     """Whether a namespace is `top` or may lie below it, by its name alone.
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from admission.inputs import Hoster
+from admission.inputs import Classes, Hoster
 from admission.review import Allow, Decision, Request
 from shared.core.model import (
     Entitlement,
@@ -56,7 +56,7 @@ CLOSED = GpuClass(
     lifecycle=Lifecycle.CLOSED,
     closed_since="2026-11-29T12:00:00Z",
 )
-CLASSES = {each.name: each for each in (A100, L40S_CLASS, VGPU, OLD, CLOSED)}
+CLASSES = Classes((each.name, each) for each in (A100, L40S_CLASS, VGPU, OLD, CLOSED))
 
 PERMITTED = KubeVirt(
     "cozy-kubevirt",
@@ -90,7 +90,7 @@ def hoster(
     return replace(
         HOSTER,
         settings=GpuSettings(reading=reading),
-        classes=CLASSES | {each.name: each for each in classes},
+        classes=Classes(CLASSES | {each.name: each for each in classes}),
         kubevirt=kubevirt,
         namespaces=namespaces,
     )

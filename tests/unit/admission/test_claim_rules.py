@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission import claim as rules
-from admission.inputs import Hoster, OrderInputs, OrderNeeds, Unread, View
+from admission.inputs import Classes, Hoster, OrderInputs, OrderNeeds, Unread, View
 from admission.review import Allow, Decision, Refuse
 from shared.core.budgets import Remaining
 from shared.core.capacity import Capacity
@@ -48,8 +48,8 @@ def left(units: int, view: View = NINE) -> View:
 
 def seen(view: View = NINE, base: Hoster = HOSTER, **changes: Any) -> OrderInputs:  # noqa: ANN401 - of a GpuClass
     """What is known, with changes to the class that is ordered."""
-    classes = {**base.classes, "a100": replace(A100, **changes)} if changes else base.classes
-    return OrderInputs(replace(base, classes=classes), view)
+    classes = base.classes | {"a100": replace(A100, **changes)} if changes else base.classes
+    return OrderInputs(replace(base, classes=Classes(classes)), view)
 
 
 def decided(thing: Raw, inputs: OrderInputs, chain: Any = rules.CHAIN) -> Decision:  # noqa: ANN401 - a part of it
@@ -331,7 +331,7 @@ def inputs_of(state: ClusterState, namespace: str, class_name: str) -> OrderInpu
         tenants.add(name)
     base = Hoster(
         GpuSettings(reading=state.settings),
-        state.classes,
+        Classes(state.classes),
         state.kubevirt,
         tenants.line(namespace),
         state.namespaces,

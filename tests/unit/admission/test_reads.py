@@ -122,6 +122,22 @@ async def test_a_class_is_as_it_is_now_for_the_next_decision() -> None:
     assert (await read.for_vmi(needs())).hoster.classes == {}
 
 
+async def test_a_class_that_comes_to_name_the_resource_of_another_is_in_conflict_at_once() -> None:
+    def made(name: str, resource: str) -> Raw:
+        spec = {"mode": "Passthrough", "resourceName": resource}
+        return {"metadata": {"name": name, "uid": name}, "spec": spec}
+
+    a100 = made("a100", "nvidia.com/A100")
+    api = Api({})
+    read = reader(api)
+    found = []
+    for other in ("nvidia.com/L40S", "nvidia.com/A100", "nvidia.com/L40S"):
+        api.answers = {CLASSES: {"items": [a100, made("l40s", other)]}}
+        hoster = (await read.for_vmi(needs())).hoster
+        found.append(hoster.in_conflict(hoster.classes["a100"]))
+    assert found == [False, True, False]
+
+
 async def test_a_setting_that_is_bad_reads_as_the_one_in_force_at_that_moment() -> None:
     in_force = GpuSettings()
     api = Api({SETTINGS: {"data": {"binderUsername": "", "forbidRawNames": "maybe"}}})

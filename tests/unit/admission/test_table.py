@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admission import final, vmi
-from admission.inputs import FinalInputs, Hoster, View, VmiInputs, VmiNeeds, rivals
+from admission.inputs import Classes, FinalInputs, Hoster, View, VmiInputs, VmiNeeds, rivals
 from admission.review import Allow, Refuse, Request
 from shared.core.cluster import ClusterState
 from shared.core.model import Object, Put, Vm
@@ -52,7 +52,7 @@ class Reading:
         state.apply(Put(parsed.reading))
         hoster = Hoster(
             parsed,
-            state.classes,
+            Classes(state.classes),
             state.kubevirt,
             self.tenants.line(needs.namespace),
             state.namespaces,
