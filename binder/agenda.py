@@ -23,6 +23,7 @@ from binder.sets import (
     user_of,
 )
 from shared.core.cluster import ClusterState, Touched
+from shared.core.coverage import place
 from shared.core.model import (
     Change,
     Claim,
@@ -32,6 +33,7 @@ from shared.core.model import (
     Pod,
     Vmi,
 )
+from shared.core.templates import made_for
 from shared.vocabulary import FINALIZER_CLAIM
 
 
@@ -131,18 +133,15 @@ def _upkeep(state: ClusterState, claim: Claim, user: Vmi | None) -> Task | None:
 
 
 def is_held(claim: Claim, user: Vmi | None, state: ClusterState) -> bool:
-    """Whether a pod of the claim's VM is on a node, or bound to go to one."""
-    if user is not None and holds_units(user, state.holders):
+    """Whether a pod of the claim's VM is on a node, or bound to go to one, whoever owns the pod."""
+    holders = state.holders
+    if user is not None and holds_units(user, holders):
         return True
-    # A VMI may be gone before its pod is; then nobody says whose pod it was.
-    return any(
-        pod.namespace == claim.namespace
-        and pod.launcher_mark == pod.owner != ""
-        and pod.owner not in state.holders.vmis
-        and claim.owner in ("", pod.owner)
-        and claim.resource_name in pod.requests
-        for pod in state.holders.pods_on(claim.node_name)
-    )
+    # A VMI may be gone before its pod is. The pod's mark says whose it was, and stays.
+    uid = made_for(claim)
+    if not uid:
+        return holders.is_held_by_what_is_left(claim)
+    return any(place(pod) for pod in holders.pods_of(uid) if pod.namespace == claim.namespace)
 
 
 @dataclass(slots=True)
@@ -182,7 +181,6 @@ class Agenda:
         stale.vmis |= touched.vmis
         match value:
             case Pod():
-                # Of whom it is now, and of whom it was: owner references can be changed.
                 if touched.vmis - self._state.holders.vmis.keys():
                     self._note_booked_with(value)
             case Vmi():
@@ -193,7 +191,7 @@ class Agenda:
             case Node():
                 holders = self._state.holders
                 stale.claims.update(claim.key for claim in holders.booked_on(value.name))
-                stale.vmis.update({pod.owner for pod in holders.pods_on(value.name)} - {""})
+                stale.vmis.update({pod.launcher_mark for pod in holders.pods_on(value.name)} - {""})
             case _:
                 pass  # what else they change is told by `touched`
         if stale.everything or len(stale.vmis) + len(stale.claims) > _NOTED_MAX:
@@ -234,9 +232,8 @@ class Agenda:
 
         Also of a pod that just ended, and takes no room any more.
         """
-        for claim in self._state.holders.booked_on(pod.node_name or pod.pinned_to):
-            if claim.deleting or claim.is_template:
-                self._stale.claims.add(claim.key)
+        booked = self._state.holders.booked_on(pod.node_name or pod.pinned_to)
+        self._stale.claims.update(claim.key for claim in booked)
 
     def _look(self) -> None:
         """Judge anew what was touched, and what hangs together with it."""

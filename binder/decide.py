@@ -67,7 +67,7 @@ def unusable_claim(unit: Unit, _: ClusterState) -> Verdict | None:
     words = Words(
         what=member.name,
         why="does not exist in this namespace, or is being deleted",
-        user=f"the VM {member.user}" if member.user else "another VM",
+        user=member.user or "another VM",
     )
     return because(member.trouble, say(member.trouble, words=words))
 

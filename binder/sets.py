@@ -7,7 +7,6 @@ is in one set at most.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,25 +14,11 @@ from shared.api.conditions import ConditionType
 from shared.core.coverage import is_launcher, place
 from shared.core.holders import Holders
 from shared.core.model import Attachment, Claim, Node, Pod, RecordEntry, Vmi
+from shared.core.templates import made_for, template_name
 from shared.reasons import Reason
 from shared.vocabulary import GATE, KIND_VM, KIND_VMI
 
-NAME_LENGTH_MAX: Final = 253
-"""The longest name of an object (RFC 1123 subdomain)."""
-
-_HASH_LENGTH: Final = 16
-
-
-def template_name(vmi_uid: str, entry: int) -> str:
-    """The name of the template claim of one class entry of a VMI (rule 3.2).
-
-    One that would be too long for a name is cut, and a hash of the whole keeps it unique.
-    """
-    name = f"{vmi_uid}-{entry}"
-    if len(name) <= NAME_LENGTH_MAX:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_LENGTH]
-    return f"{name[: NAME_LENGTH_MAX - _HASH_LENGTH - 1].rstrip('-.')}-{digest}"
+_WHAT_IS_LEFT: Final = "a pod of a deleted VM instance, until that pod ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +30,7 @@ class Member:
         claim: None where it does not exist, or cannot be used.
         entry: what was admitted.
         trouble: why an order that was named cannot be used.
-        user: the VM that has it, where another one has.
+        user: who has it, where somebody else has; in words.
     """
 
     name: str
@@ -130,13 +115,9 @@ def launchers(vmi: Vmi, holders: Holders) -> list[Pod]:
 def holds_units(vmi: Vmi, holders: Holders) -> bool:
     """Whether a pod of the VMI is on a node, or bound to go to one.
 
-    It need not be listed by the VMI: what holds units is believed sooner than what gets them.
+    The VMI need neither own nor list it: what holds units is believed sooner than what gets them.
     """
-    return any(
-        place(pod)
-        for pod in holders.pods_of(vmi.uid)
-        if pod.launcher_mark == vmi.uid and pod.namespace == vmi.namespace
-    )
+    return any(place(pod) for pod in holders.pods_of(vmi.uid) if pod.namespace == vmi.namespace)
 
 
 def created(value: Pod | Claim | Vmi) -> str:
@@ -153,15 +134,16 @@ def is_over(vmi: Vmi, holders: Holders) -> bool:
 def user_of(claim: Claim, holders: Holders) -> Vmi | None:
     """The VMI in whose set a claim is, None where it is in none.
 
-    A template claim is its owner's. An order is that of the VMI whose record names it; of
-    several, which a race can bring about, that of one whose launcher holds units already, else
-    the oldest (rule 6.1.4).
+    A template claim is that of the VMI for which it was made. An order is that of the VMI whose
+    record names it; of several, which a race can bring about, that of one whose launcher holds
+    units already, else the oldest (rule 6.1.4).
     """
     if claim.is_template:
-        owner = holders.vmis.get(claim.owner)
-        if owner is None or owner.namespace != claim.namespace or is_over(owner, holders):
+        vmi = holders.vmis.get(made_for(claim))
+        if vmi is None or vmi.namespace != claim.namespace or is_over(vmi, holders):
             return None
-        return owner if claim.name in _template_names(owner) else None
+        is_its_own = claim.name in _template_names(vmi) and _is_made_for(claim, vmi, holders)
+        return vmi if is_its_own else None
     naming = [
         vmi
         for vmi in holders.naming(claim.key)
@@ -213,7 +195,7 @@ def _member(entry: RecordEntry, vmi: Vmi, holders: Holders) -> Member:
     if not entry.claim:
         name = template_name(vmi.uid, entry.entry)
         claim = holders.claims.get((vmi.namespace, name))
-        if claim is not None and claim.owner != vmi.uid:
+        if claim is not None and not _is_made_for(claim, vmi, holders):
             return Member(name, entry, trouble=Reason.CLAIM_IN_USE)
         return Member(name, entry, claim)
     claim = holders.claims.get((vmi.namespace, entry.claim))
@@ -221,9 +203,11 @@ def _member(entry: RecordEntry, vmi: Vmi, holders: Holders) -> Member:
         return Member(entry.claim, entry, trouble=Reason.CLAIM_NOT_FOUND)
     user = user_of(claim, holders)
     if user is not None and user.uid != vmi.uid:
-        return Member(entry.claim, entry, trouble=Reason.CLAIM_IN_USE, user=user.name)
+        return Member(entry.claim, entry, trouble=Reason.CLAIM_IN_USE, user=f"the VM {user.name}")
     if claim.deleting and not holds_units(vmi, holders):
         return Member(entry.claim, entry, trouble=Reason.CLAIM_NOT_FOUND)
+    if not holds_units(vmi, holders) and holders.is_held_by_what_is_left(claim):
+        return Member(entry.claim, entry, trouble=Reason.CLAIM_IN_USE, user=_WHAT_IS_LEFT)
     return Member(entry.claim, entry, claim)
 
 
@@ -233,6 +217,11 @@ def _admitted(claim: Claim, vmi: Vmi) -> bool:
         (entry.claim, entry.class_name, entry.count) == (claim.name, claim.class_name, claim.count)
         for entry in vmi.record
     )
+
+
+def _is_made_for(claim: Claim, vmi: Vmi, holders: Holders) -> bool:
+    """Whether a template claim is a VMI's: it owns it, or owned it and a pod holds the units."""
+    return made_for(claim) == vmi.uid and bool(claim.owner or holds_units(vmi, holders))
 
 
 def _template_names(vmi: Vmi) -> set[str]:

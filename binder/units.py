@@ -13,11 +13,12 @@ from typing import Final
 
 from binder.actions import Ref
 from binder.agenda import Agenda, Task
-from binder.sets import GpuSet, Member, created, is_lost, set_of, template_name
+from binder.sets import GpuSet, Member, created, is_lost, set_of
 from shared.core.cluster import ClusterState
 from shared.core.demand import Demand, Part
 from shared.core.model import Claim, Disclosure, GpuClass, Pod, Volume
 from shared.core.placing import ClaimWritten
+from shared.core.templates import template_name
 from shared.reasons import PRECEDENCE
 
 PHASES: Final = (Task.ELSEWHERE, Task.SPLIT, Task.GATED, Task.LOST, Task.UNBOUND, Task.OFF)

@@ -123,6 +123,8 @@ class ClusterState:
         self._sums: dict[str, Sum] = {}
         self._stock: dict[str, dict[str, Stock]] = {}
         self._parts: dict[Source, Part] = {}
+        self._gone: set[Key] = set()
+        """Namespace and uid of VMIs that are gone, and of which something counts."""
         self._held: dict[str, dict[str, tuple[int, int]]] = {}
         """By node and resource, the units booked there and held outside claims; no zeros."""
         self._classes_by_resource: Index[str, str] = Index()
@@ -261,6 +263,7 @@ class ClusterState:
                 # Who shares a resource is in conflict, or no longer.
                 dirty.classes.update(self._classes_by_resource[resource])
                 dirty.reach.resources.add(resource)
+            dirty.reach.gone.update(self._gone)
             self.holders.name_resources(old, new, dirty.reach)
             self.holders.rename_class(name, dirty.reach)
 
@@ -311,6 +314,7 @@ class ClusterState:
             # The mode decides under which keys the launchers of a VM with a record count.
             recorded = (uid for uid, vmi in self.holders.vmis.items() if vmi.record)
             dirty.reach.vmis.update(recorded)
+            dirty.reach.gone.update(self._gone)
         self.settings = settings
         dirty.everything = True
         self._judge_kubevirt(dirty)
@@ -331,6 +335,10 @@ class ClusterState:
         for uid in reach.vmis:
             part = self.holders.vmi_part(uid, self.settings.placement)
             self._count(("vmi", uid, ""), part, dirty)
+        for namespace, uid in reach.gone:
+            part = self.holders.gone_part(namespace, uid, self.settings.placement)
+            self._count(("gone", namespace, uid), part, dirty)
+            (self._gone.add if part.use else self._gone.discard)((namespace, uid))
         for (namespace, budget_key), units in dirty.used.items():
             if units:  # else a claim took over what its VM's launchers used
                 top = self._budgets.use(namespace, budget_key, units)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from shared.core.budgets import class_key
 from shared.core.coverage import (
     claim_use,
     devices,
@@ -23,12 +24,14 @@ from shared.core.coverage import (
 )
 from shared.core.index import Index
 from shared.core.model import Claim, GpuClass, Key, Node, Placement, Pod, Vmi
+from shared.core.templates import made_for
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 Source = tuple[str, str, str]
-"""What counts: ("claim", namespace, name), ("pod", namespace, name) or ("vmi", uid, "")."""
+"""What counts: ("claim", namespace, name), ("pod", namespace, name), ("vmi", uid, ""), or
+("gone", namespace, uid) for what is left of a VMI that is gone."""
 
 Held = tuple[str, str, int, int]
 """Node, resource, and the units held there: booked by a claim, and held outside claims."""
@@ -54,12 +57,14 @@ class Reach:
     """What a change makes out of date: what some sources count for.
 
     `resources` are those that somebody named first, or named last: of every node that has them.
+    `gone` are VMIs that are gone, or may be: namespace of what is left of one, and its uid.
     """
 
     resources: set[str] = field(default_factory=set)
     claims: set[Key] = field(default_factory=set)
     pods: set[Key] = field(default_factory=set)
     vmis: set[str] = field(default_factory=set)
+    gone: set[Key] = field(default_factory=set)
 
 
 class Holders:
@@ -78,11 +83,11 @@ class Holders:
         self._named = Counter[str]()
         """Resources, by how many classes and records name them."""
         self._pods_by_node: Index[str, Key] = Index()
-        self._pods_by_owner: Index[str, Key] = Index()
+        self._pods_by_mark: Index[str, Key] = Index()
         self._claims_by_node: Index[str, Key] = Index()
         self._claims_by_class: Index[str, Key] = Index()
         self._claims_by_user: Index[str, Key] = Index()
-        """By uid of the VM or VMI that a claim is attached to, or whose template claim it is."""
+        """By uid of the VM or VMI that a claim is attached to, or for which it was made."""
         self._vmis_by_user: Index[str, str] = Index()
         """VMIs by their own uid and by their VM's."""
         self._vmis_by_recorded: Index[Key, str] = Index()
@@ -97,8 +102,8 @@ class Holders:
         return len(self._claims_by_class[class_name])
 
     def pods_of(self, vmi_uid: str) -> list[Pod]:
-        """The pods that say that this VMI owns them and that request devices that count."""
-        return [self.pods[key] for key in self._pods_by_owner[vmi_uid]]
+        """The pods that our mark says are this VMI's and that request devices that count."""
+        return [self.pods[key] for key in self._pods_by_mark[vmi_uid]]
 
     def used_by(self, user: str) -> list[Claim]:
         """The claims that are attached to this VM or VMI (a uid), and a VMI's template claims."""
@@ -121,7 +126,7 @@ class Holders:
             return
         held, holds = self._holding(before), self._holding(pod)
         self._pods_by_node.move(key, named(held, place), named(holds, place))
-        self._pods_by_owner.move(key, named(held, _owner), named(holds, _owner))
+        self._pods_by_mark.move(key, named(held, _mark), named(holds, _mark))
         for state in (held, holds):
             if state is not None:
                 self._reach_pod(state, reach)
@@ -146,6 +151,8 @@ class Holders:
         before = store(self.vmis, uid, vmi)
         if before == vmi:
             return
+        if before is None or vmi is None:
+            reach.gone.update((namespace, uid) for namespace, _ in self._pods_by_mark[uid])
         self._vmis_by_user.move(uid, _vmi_users(before), _vmi_users(vmi))
         self._vmis_by_recorded.move(uid, _recorded(before), _recorded(vmi))
         self.name_resources(_record_resources(before), _record_resources(vmi), reach)
@@ -178,7 +185,7 @@ class Holders:
         for key, pod in self.pods.items():
             if resource in pod.requests:
                 holds = self._holding(pod)
-                for index, name_of in ((self._pods_by_node, place), (self._pods_by_owner, _owner)):
+                for index, name_of in ((self._pods_by_node, place), (self._pods_by_mark, _mark)):
                     index.move(key, named(pod, name_of), ())
                     index.move(key, (), named(holds, name_of))
                 self._reach_pod(pod, reach)
@@ -189,18 +196,23 @@ class Holders:
 
     def _reach_pod(self, pod: Pod, reach: Reach) -> None:
         reach.pods.add(pod.key)
-        reach.vmis.update(named(pod, _owner))
+        if uid := pod.launcher_mark:
+            reach.vmis.add(uid)
+            if uid not in self.vmis:
+                reach.gone.add((pod.namespace, uid))
 
     def _reach_claim(self, claim: Claim, reach: Reach) -> None:
         reach.claims.add(claim.key)
         for user in _users(claim):
             self._reach_vmis(self._vmis_by_user[user], reach)
+            if user not in self.vmis:
+                reach.gone.add((claim.namespace, user))
         self._reach_vmis(self._vmis_by_recorded[claim.key], reach)
 
     def _reach_vmis(self, uids: Iterable[str], reach: Reach) -> None:
         for uid in uids:
             reach.vmis.add(uid)
-            reach.pods.update(self._pods_by_owner[uid])
+            reach.pods.update(self._pods_by_mark[uid])
 
     # What is held and used.
 
@@ -223,9 +235,9 @@ class Holders:
         return Part(claim.namespace, claim_use(claim, self._classes), held)
 
     def pod_part(self, key: Key) -> Part:
-        """What a pod counts for by itself: nothing where it is a VM's launcher."""
+        """What a pod counts for by itself: nothing where it is a VM's launcher, or was one."""
         pod = self.pods.get(key)
-        if pod is None or pod.ended or self._launcher_of(pod) is not None:
+        if pod is None or pod.ended or self._counts_with_others(pod):
             return NO_PART
         units = devices(pod, self._named)
         return Part(pod.namespace, units, _outside(place(pod), units))
@@ -235,28 +247,75 @@ class Holders:
         vmi = self.vmis.get(uid)
         if vmi is None:
             return NO_PART
-        launchers = [
-            (place(pod), devices(pod, self._named))
-            for key in self._pods_by_owner[uid]
-            if not (pod := self.pods[key]).ended and is_launcher(pod, vmi)
-        ]
+        launchers = [pod for pod in self.pods_of(uid) if not pod.ended and is_launcher(pod, vmi)]
         if not launchers:
             return NO_PART
-        claims = self._claims_of(vmi)
-        use = used_beyond((units for _, units in launchers), claims, self._classes)
-        if placement is Placement.SCHEDULER:
-            use |= recorded_use(use, vmi)
+        part = self._beyond(vmi.namespace, launchers, self._claims_of(vmi))
+        if placement is not Placement.SCHEDULER:
+            return part
+        return replace(part, use={**part.use, **recorded_use(part.use, vmi)})
+
+    def gone_part(self, namespace: str, uid: str, placement: Placement) -> Part:
+        """What pods count for whose VMI is gone, beyond the claims that were made for it.
+
+        Its record is gone with it: where that would say of which class they are, they are of the
+        class that has their device now.
+        """
+        part = self._left_part(namespace, uid)
+        if placement is not Placement.SCHEDULER:
+            return part
+        by_class = {
+            class_key(gpu_class.name): units
+            for gpu_class in self._classes.values()
+            if (units := part.use.get(gpu_class.resource_name, 0))
+        }
+        return replace(part, use={**part.use, **by_class})
+
+    def _left_part(self, namespace: str, uid: str) -> Part:
+        if uid in self.vmis:
+            return NO_PART
+        left = [pod for pod in self.pods_of(uid) if not pod.ended and pod.namespace == namespace]
+        if not left:
+            return NO_PART
+        made = [
+            claim
+            for claim in self.used_by(uid)
+            if made_for(claim) == uid and claim.namespace == namespace
+        ]
+        return self._beyond(namespace, left, made)
+
+    def is_held_by_what_is_left(self, order: Claim) -> bool:
+        """Whether pods of a VMI that is gone hold units where an order is booked.
+
+        Which orders such a VMI used is told by nothing: any of its namespace may be meant, unless
+        the claims that were made for it are all that its pods hold.
+        """
+        left = {
+            pod.launcher_mark
+            for pod in self.pods_on(order.node_name)
+            if pod.launcher_mark not in self.vmis and pod.namespace == order.namespace
+        }
+        return any(
+            (node, name) == (order.node_name, order.resource_name)
+            for uid in left - {""}
+            for node, name, _, _ in self._left_part(order.namespace, uid).held
+        )
+
+    def _beyond(self, namespace: str, pods: Collection[Pod], claims: Collection[Claim]) -> Part:
+        """What pods of one VM count for together beyond these claims of it."""
+        holding = [(place(pod), devices(pod, self._named)) for pod in pods]
+        use = used_beyond((units for _, units in holding), claims, self._classes)
         held: list[Held] = []
-        for node in sorted({node for node, _ in launchers if node}):
-            there = (units for where, units in launchers if where == node)
+        for node in sorted({node for node, _ in holding if node}):
+            there = (units for where, units in holding if where == node)
             booked = (claim for claim in claims if claim.node_name == node)
             held += _outside(node, held_outside(there, booked, self._classes))
-        return Part(vmi.namespace, use, tuple(held))
+        return Part(namespace, use, tuple(held))
 
-    def _launcher_of(self, pod: Pod) -> Vmi | None:
-        """The VMI whose launcher a pod is, if it is one."""
-        vmi = self.vmis.get(pod.owner) if pod.owner else None
-        return vmi if vmi is not None and is_launcher(pod, vmi) else None
+    def _counts_with_others(self, pod: Pod) -> bool:
+        """Whether a pod is a VM's launcher, or was marked as that of one that is gone."""
+        vmi = self.vmis.get(pod.launcher_mark)
+        return bool(pod.launcher_mark) and (vmi is None or is_launcher(pod, vmi))
 
     def _claims_of(self, vmi: Vmi) -> list[Claim]:
         """The set of a VM: claims attached to it, its template claims, and those of its record."""
@@ -277,9 +336,8 @@ def _is_of(claim: Claim, vmi: Vmi) -> bool:
         return False
     if claim.attached_to is not None:
         return claim.attached_to.uid in _vmi_users(vmi)
-    if claim.owner:
-        return claim.owner == vmi.uid
-    return claim.key in _recorded(vmi)
+    uid = made_for(claim)
+    return uid == vmi.uid if uid else claim.key in _recorded(vmi)
 
 
 def store(table: dict[K, V], key: K, value: V | None) -> V | None:
@@ -297,8 +355,8 @@ def named(value: V | None, name: Callable[[V], str]) -> tuple[str, ...]:
     return (named,) if named else ()
 
 
-def _owner(pod: Pod) -> str:
-    return pod.owner
+def _mark(pod: Pod) -> str:
+    return pod.launcher_mark
 
 
 def _booked_on(claim: Claim) -> str:
@@ -314,7 +372,7 @@ def _users(claim: Claim | None) -> Collection[str]:
     if claim is None:
         return ()
     attached = claim.attached_to.uid if claim.attached_to is not None else ""
-    return {uid for uid in (attached, claim.owner) if uid}
+    return {uid for uid in (attached, made_for(claim)) if uid}
 
 
 def _vmi_users(vmi: Vmi | None) -> Collection[str]:

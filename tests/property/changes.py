@@ -93,14 +93,17 @@ pods = vmi_uids.flatmap(
         )
     )
 )
-claims = vmi_uids.flatmap(
-    lambda uid: st.builds(
+
+
+def _claims(uid: str, *, is_template: bool) -> st.SearchStrategy[Claim]:
+    return st.builds(
         Claim,
         namespace=st.sampled_from((home[uid], home[uid], "tenant-root")),
-        name=st.sampled_from(("c1", "c2")),
+        name=st.just(f"{uid}-0") if is_template else st.sampled_from(("c1", "c2")),
         class_name=st.sampled_from(CLASSES),
         count=st.integers(min_value=1, max_value=3),
-        owner=st.sampled_from(("", "", uid)),
+        is_template=st.just(is_template),
+        owner=st.sampled_from(("", uid)) if is_template else st.just(""),
         resource_name=st.sampled_from(("", *RESOURCES)),
         node_name=maybe_node,
         attached_to=st.none()
@@ -108,6 +111,10 @@ claims = vmi_uids.flatmap(
             Attachment, kind=st.just("any"), name=st.just("any"), uid=st.sampled_from((*VMS, uid))
         ),
     )
+
+
+claims = st.tuples(vmi_uids, st.booleans()).flatmap(
+    lambda each: _claims(each[0], is_template=each[1])
 )
 ALPHA = "alpha.gpuclass.gpu.cozystack.io/units"
 keys = st.sampled_from(
@@ -224,6 +231,16 @@ START: tuple[Change, ...] = (
         for uid, name in zip(VMIS, PODS, strict=True)
     ),
     Put(Claim(home[VMIS[0]], "c1", "alpha", 1, resource_name=RESOURCES[0], node_name="n1")),
-    Put(Claim(home[VMIS[1]], "c2", "alpha", 2, owner=VMIS[1], node_name="n1")),
+    Put(
+        Claim(
+            home[VMIS[1]],
+            f"{VMIS[1]}-0",
+            "alpha",
+            2,
+            is_template=True,
+            owner=VMIS[1],
+            node_name="n1",
+        )
+    ),
 )
 """A cluster with running VMs to begin with, so that changes meet something."""

@@ -113,6 +113,29 @@ def vmi_of_launcher(w: World, pod: Pod) -> Vmi | None:
     return None
 
 
+def made_for(claim: Claim) -> str:
+    """A template claim is its owner's; without one its name says whose it was: `<uid>-<entry>`."""
+    if claim.is_template and not claim.owner:
+        return "-".join(claim.name.split("-")[:-1])
+    return claim.owner
+
+
+def of_gone_vmi(w: World, pod: Pod) -> bool:
+    return pod.launcher_mark != "" and pod.launcher_mark not in [vmi.uid for vmi in w.vmis]
+
+
+def left_by(w: World) -> list[tuple[list[Pod], list[Claim]]]:
+    """Of each VMI that is gone the pods that have not ended, with the claims made for it."""
+    left = [p for p in w.pods if not p.ended and of_gone_vmi(w, p)]
+    return [
+        (
+            [p for p in left if (p.namespace, p.launcher_mark) == (namespace, uid)],
+            [c for c in w.claims if (c.namespace, made_for(c)) == (namespace, uid)],
+        )
+        for namespace, uid in {(p.namespace, p.launcher_mark) for p in left}
+    ]
+
+
 def claims_of(w: World, vmi: Vmi) -> list[Claim]:
     found = []
     for claim in w.claims:
@@ -120,8 +143,8 @@ def claims_of(w: World, vmi: Vmi) -> list[Claim]:
             continue
         if claim.attached_to is not None:
             mine = claim.attached_to.uid in [u for u in (vmi.uid, vmi.vm) if u]
-        elif claim.owner:
-            mine = claim.owner == vmi.uid
+        elif made_for(claim):
+            mine = made_for(claim) == vmi.uid
         else:
             mine = claim.name in [entry.claim for entry in vmi.record]
         if mine:
@@ -157,7 +180,7 @@ def on_node(w: World, node: Node, name: str) -> tuple[int, int, int]:
     outside = 0
     here = [p for p in w.pods if where(p) == node.name]
     for pod in here:
-        if vmi_of_launcher(w, pod) is None:
+        if vmi_of_launcher(w, pod) is None and not of_gone_vmi(w, pod):
             outside += pod.requests.get(name, 0)
     for vmi in w.vmis:
         held = sum(p.requests.get(name, 0) for p in here if vmi_of_launcher(w, p) is vmi)
@@ -166,6 +189,10 @@ def on_node(w: World, node: Node, name: str) -> tuple[int, int, int]:
             for c in claims_of(w, vmi)
             if c.node_name == node.name and resource(w, c) == name
         )
+        outside += max(0, held - booked)
+    for pods, claims in left_by(w):
+        held = sum(p.requests.get(name, 0) for p in pods if p in here)
+        booked = sum(c.count for c in claims if c.node_name == node.name and resource(w, c) == name)
         outside += max(0, held - booked)
     return node.allocatable.get(name, 0), bound, outside
 
@@ -212,14 +239,29 @@ def use(w: World, namespace: str, key: str) -> int:
             own = f"{claim.class_name}.gpuclass.gpu.cozystack.io/units"
             used += claim.count * (key in (own, resource(w, claim)))
     for pod in w.pods:
-        if pod.namespace == namespace and not pod.ended and vmi_of_launcher(w, pod) is None:
+        counts = not pod.ended and vmi_of_launcher(w, pod) is None and not of_gone_vmi(w, pod)
+        if pod.namespace == namespace and counts:
             used += pod.requests.get(key, 0)
     for vmi in w.vmis:
         if vmi.namespace == namespace:
             used += beyond_claims(w, vmi, key)
             if w.settings.placement is Placement.SCHEDULER:
                 used += beyond_by_record(w, vmi, key)
+    for pods, claims in left_by(w):
+        if pods[0].namespace == namespace:
+            used += left_beyond(w, pods, claims, key)
+            if w.settings.placement is Placement.SCHEDULER:
+                used += sum(
+                    left_beyond(w, pods, claims, c.resource_name)
+                    for c in w.classes
+                    if key == f"{c.name}.gpuclass.gpu.cozystack.io/units"
+                )
     return used
+
+
+def left_beyond(w: World, pods: list[Pod], claims: list[Claim], name: str) -> int:
+    most = max(p.requests.get(name, 0) for p in pods)
+    return max(0, most - sum(c.count for c in claims if resource(w, c) == name))
 
 
 def beyond_claims(w: World, vmi: Vmi, name: str) -> int:

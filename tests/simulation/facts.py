@@ -168,6 +168,17 @@ def owners_of(obj: Raw) -> set[str]:
     return {each["uid"] for each in items(obj, "metadata", "ownerReferences")}
 
 
+def made_for(claim: Raw) -> set[str]:
+    """Uids of VMIs for whose class entry a claim was made: its owners, else by its name."""
+    by_name = {name_of(claim).rpartition("-")[0]} if is_template(claim) else set[str]()
+    return owners_of(claim) or by_name
+
+
+def is_left(pod: Raw) -> bool:
+    """Whether a launcher's pod has no owner any more."""
+    return bool(mark_of(pod)) and not owners_of(pod)
+
+
 def fingerprint(node: Raw) -> str:
     """What has to change before a node that refused is asked again early (rule 7.10)."""
     spec = node.get("spec") or {}

@@ -36,6 +36,8 @@ Raw = dict[str, Any]
 VIEW_SECONDS: Final = 60.0
 """So old may be what a decision rests on when its write arrives."""
 
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+
 SKIP_SECONDS: Final = 600.0
 """For so long a node that refused is skipped (rule 7.10)."""
 
@@ -225,7 +227,10 @@ def no_launcher_is_taken_away_without_need(seen: Seen, change: Change) -> Iterat
 
 
 def units_are_kept_while_a_pod_holds_them(seen: Seen, change: Change) -> Iterator[str]:
-    """A claim goes, or is unbound, only when no pod of its VM is on its node (rule 3.2)."""
+    """A claim goes, or is unbound, only when no pod of its VM is on its node (rule 3.2).
+
+    Whether or not that VM's instance is still there, and owns the pod.
+    """
     if change.kind.resource != CLAIMS or change.before is None or not _is_ours(change):
         return
     was = facts.node_of(change.before)
@@ -233,16 +238,16 @@ def units_are_kept_while_a_pod_holds_them(seen: Seen, change: Change) -> Iterato
     if not was or not ends or was not in {name_of(node) for node in seen.all(NODES)}:
         return
     # A template claim is its owner's alone: the VM's next instance has claims of its own.
-    users = facts.owners_of(change.before) or {facts.attached_to(change.before)}
-    for uid, vmi in seen.vmis.items():
-        if uid not in users and facts.machine_of(vmi) not in users:
-            continue
-        for pod in seen.pods_of(uid):
-            node = seen.get(NODES, "", was)
-            is_here = pod["spec"].get("nodeName") == was
-            if is_here and node is not None and facts.is_ready(node):
-                told = f"{facts.shown(change.after)} lets go of {was}"
-                yield f"{told}, where {facts.shown(pod)} holds its units"
+    users = facts.made_for(change.before) or {facts.attached_to(change.before)}
+    node = seen.get(NODES, "", was)
+    if node is None or not facts.is_ready(node):
+        return
+    for pod in seen.all(PODS):
+        uid, vmi = facts.mark_of(pod), seen.vmi_of(pod)
+        is_its = uid in users or (vmi is not None and facts.machine_of(vmi) in users)
+        if uid and is_its and phase_of(pod) not in ENDED and pod["spec"].get("nodeName") == was:
+            told = f"{facts.shown(change.after)} lets go of {was}"
+            yield f"{told}, where {facts.shown(pod)} holds its units"
 
 
 def a_reason_is_told_once(seen: Seen, change: Change) -> Iterator[str]:
@@ -270,7 +275,7 @@ def _forget_what_changed(seen: Seen, change: Change) -> None:
     Who begins after that cannot know what it said. One that several VMs name says it of one.
     """
     claim = change.after
-    users = {facts.attached_to(claim)} | facts.owners_of(claim)
+    users = {facts.attached_to(claim)} | facts.made_for(claim)
     said = "" if change.what == DELETED or is_going(claim) else facts.said_by(claim)
     for uid, told in [*seen.warned.items()]:
         vmi = seen.vmis.get(uid)
@@ -362,7 +367,7 @@ def _runs_there(seen: Seen, claim: Raw, node: str) -> bool:
 
     One of the claim's own instance may also have been there as far as a late view can tell.
     """
-    owners = facts.owners_of(claim)
+    owners = facts.made_for(claim)
     if any(seen.now - seen.left.get((uid, node), float("-inf")) <= VIEW_SECONDS for uid in owners):
         return True
     users = {facts.attached_to(claim)} | owners
@@ -380,7 +385,7 @@ def _unmet(seen: Seen, vmi: Raw, node: str) -> list[str]:
     missing = []
     templates = Counter[tuple[str, int]]()
     for claim in seen.claims_of(vmi):
-        if facts.node_of(claim) == node and uid_of(vmi) in facts.owners_of(claim):
+        if facts.node_of(claim) == node and uid_of(vmi) in facts.made_for(claim):
             templates[claim["spec"]["className"], facts.count_of(claim)] += 1
     for entry in facts.record_of(vmi):
         if entry.claim:

@@ -61,11 +61,12 @@ class KubeVirt:
             if owner.get("kind") == "VirtualMachine":
                 self._machine((namespace_of(obj), owner["name"]))
             return
-        owner = controller_of(obj)
+        # One whose owner was taken away is no pod of its any more, which it gets to know.
+        owner = controller_of(change.before or obj)
         if owner.get("kind") != "VirtualMachineInstance":
             return
         own = self._pods.setdefault(owner["uid"], {})
-        if change.what == DELETED:
+        if change.what == DELETED or not controller_of(obj):
             own.pop(uid_of(obj), None)
         else:
             own[uid_of(obj)] = obj

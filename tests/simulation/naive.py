@@ -236,7 +236,7 @@ class _Process(Term):
                 if pod["spec"].get("nodeName")
                 and not is_final(pod)
                 and (
-                    facts.mark_of(pod) in facts.owners_of(claim)
+                    view.is_left_with(pod, claim)
                     or any(
                         uid_of(vmi) == facts.mark_of(pod)
                         and facts.machine_of(vmi) == facts.attached_to(claim)
@@ -250,7 +250,7 @@ class _Process(Term):
                 kept = [each for each in finalizers_of(claim) if each != v.FINALIZER_CLAIM]
                 await self._claim(claim, {"finalizers": kept}, view)
             elif facts.is_template(claim) and not is_going(claim):
-                if not (facts.owners_of(claim) & alive):
+                if not (facts.made_for(claim) & alive):
                     await self._send(
                         "DELETE", path_of(claim), {"preconditions": {"uid": uid_of(claim)}}
                     )
@@ -357,7 +357,7 @@ class _Process(Term):
                     return None
                 claims.append(mine[0])
                 continue
-            name = f"gpu-{uid_of(vmi)}-{place}"
+            name = f"{uid_of(vmi)}-{place}"
             mine = [each for each in found if name_of(each) == name]
             if not mine:
                 mine = [await self._template(vmi, name, entry)]
@@ -426,10 +426,7 @@ class _Process(Term):
         await self._status(view, claim, status)
 
     async def _unbind(self, view: View, claim: Raw, reason: str) -> None:
-        if any(
-            facts.mark_of(pod) in facts.owners_of(claim) and facts.place_of(pod)
-            for pod in view.pods
-        ):
+        if any(facts.place_of(pod) and view.is_left_with(pod, claim) for pod in view.pods):
             return
         gone: Raw = dict.fromkeys(("nodeName", "resourceName"))
         status = {

@@ -37,10 +37,19 @@ class View:
             for claim in self.claims
             if namespace_of(claim) == namespace_of(vmi)
             and (
-                uid_of(vmi) in facts.owners_of(claim)
+                uid_of(vmi) in facts.made_for(claim)
                 or (name_of(claim) in named and facts.attached_to(claim) in {"", *users})
             )
         ]
+
+    def is_left_with(self, pod: Raw, claim: Raw) -> bool:
+        """Whether a claim is for a pod's VMI, or may have been an order of one that is gone."""
+        uid = facts.mark_of(pod)
+        if facts.is_template(claim):
+            return uid in facts.made_for(claim)
+        is_known = not uid or uid in {uid_of(vmi) for vmi in self.vmis}
+        is_here = namespace_of(pod) == namespace_of(claim)
+        return is_here and not is_known and facts.place_of(pod) == facts.node_of(claim)
 
     def resource(self, claim: Raw) -> str:
         """Device of a claim."""
@@ -62,7 +71,7 @@ class View:
         for pod in self.pods:
             if facts.place_of(pod) == name:
                 held[facts.mark_of(pod)] += facts.requested(pod)[device]
-        own = {uid for claim in but for uid in facts.owners_of(claim)}
+        own = {uid for claim in but for uid in facts.made_for(claim)}
         own |= {uid_of(vmi) for vmi in self.vmis if facts.machine_of(vmi) in users_of(but)}
         for uid, units in held.items():
             if uid not in own:

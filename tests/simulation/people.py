@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shared import vocabulary as v
-from tests.kubevirt.objects import is_going, name_of, namespace_of
-from tests.simulation import things
+from tests.kubevirt.objects import is_going, name_of, namespace_of, uid_of
+from tests.simulation import collector, facts, things
 from tests.simulation.kinds import NODE, POD, kind_named
 from tests.simulation.policies import ADMIN
 from tests.simulation.stage import Stage, key_of
@@ -16,6 +16,7 @@ from tests.simulation.stage import Stage, key_of
 Raw = dict[str, Any]
 
 VM: Final = kind_named("virtualmachines")
+VMI: Final = kind_named("virtualmachineinstances")
 CLAIM: Final = kind_named(v.RESOURCE_CLAIMS)
 QUOTA: Final = kind_named("resourcequotas")
 CONFIG_MAP: Final = kind_named("configmaps")
@@ -38,12 +39,14 @@ class World:
         tenants: how many; every second has a budget.
         machines: at most so many at a time.
         pause: seconds between two acts of all tenants together.
+        leaves_pods: whether they delete instances, too, and leave their pods running.
     """
 
     nodes: int = 4
     tenants: int = 2
     machines: int = 8
     pause: tuple[float, float] = (2.0, 30.0)
+    leaves_pods: bool = False
 
 
 @dataclass(slots=True)
@@ -81,6 +84,8 @@ class People:
                 self._add_node(number)
             self._node(number, cordoned=False, ready=True, devices=self._devices(number))
         self._switch("true")
+        for pod in self._left():
+            self.stage.api.delete(POD, key_of(pod), ADMIN)
 
     def _tenants(self) -> list[str]:
         return [f"tenant-{'abcdefgh'[number]}" for number in range(self.world.tenants)]
@@ -107,6 +112,7 @@ class People:
             self._cancel_order,
             self._stranger,
             self._stranger_goes,
+            *([self._leave_pods, self._left_pod_goes] if self.world.leaves_pods else []),
         )
         self.stage.chance.choice(acts)()
 
@@ -178,6 +184,26 @@ class People:
         pod = self._one(pods)
         if pod is not None and not is_going(pod):
             self.stage.api.delete(POD, key_of(pod), ADMIN)
+
+    def _leave_pods(self) -> None:
+        """An instance is deleted with `--cascade=orphan`: the collector takes its owner off all."""
+        vmi = self._one(self.stage.store.all(VMI))
+        if vmi is None or is_going(vmi):
+            return
+        for kind in (POD, CLAIM):
+            for each in self.stage.store.all(kind):
+                if uid_of(vmi) in facts.owners_of(each):
+                    free = {"metadata": {"ownerReferences": None}}
+                    self.stage.api.merge(kind, key_of(each), free, collector.WHO)
+        self.stage.api.delete(VMI, key_of(vmi), ADMIN)
+
+    def _left_pod_goes(self) -> None:
+        pod = self._one(self._left())
+        if pod is not None and not is_going(pod):
+            self.stage.api.delete(POD, key_of(pod), ADMIN)
+
+    def _left(self) -> list[Raw]:
+        return [pod for pod in self.stage.store.all(POD) if facts.is_left(pod)]
 
     # Hosters.
 

@@ -78,7 +78,7 @@ def _untold(seen: Seen) -> Iterator[str]:
 def _left_behind(seen: Seen) -> Iterator[str]:
     """Nothing stays that nobody needs (rule 3.2)."""
     for claim in seen.all(CLAIMS):
-        alive = [uid for uid in facts.owners_of(claim) if uid in seen.vmis]
+        alive = [uid for uid in facts.made_for(claim) if uid in seen.vmis]
         if facts.is_template(claim) and not alive:
             yield f"{facts.shown(claim)} is a template claim of nobody"
         elif is_going(claim) and not any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from shared import vocabulary as v
@@ -36,6 +37,7 @@ CHAOS: Final = (
     Scenario("broken-watches", world=_BUSY, weather=Weather(breaks=0.05, expires=0.3)),
     Scenario("old-views", world=_BUSY, weather=Weather(goes_back=0.1)),
     Scenario("refusals", world=_BUSY, refuses=0.3),
+    Scenario("left-pods", world=replace(_BUSY, leaves_pods=True), lives=(20.0, 90.0)),
     Scenario("restarts", world=_BUSY, lives=(3.0, 40.0)),
     Scenario("two-binders", world=_BUSY, binders=2, lives=(20.0, 90.0)),
     Scenario("paused-leader", world=_BUSY, binders=2, weather=_faulty(Fate.PAUSED)),

@@ -132,12 +132,16 @@ class Seen:
                 continue
             attached = facts.attached_to(claim)
             if facts.is_template(claim):  # that of the VM's last instance is no part of it
-                is_of = uid_of(vmi) in facts.owners_of(claim)
+                is_of = uid_of(vmi) in facts.made_for(claim)
             else:
                 is_of = attached in users if attached else name in named
             if is_of:
                 found.append(claim)
         return found
+
+    def made_for(self, vmi_uid: str) -> list[Raw]:
+        """The claims that were made for a VMI's class entries, also one that is gone."""
+        return [each for each in self.all(CLAIMS) if vmi_uid in facts.made_for(each)]
 
     def pods_of(self, vmi_uid: str) -> Iterator[Raw]:
         """Marked pods of a VMI that have not ended."""
@@ -164,7 +168,7 @@ class Seen:
             vmi = self.vmis.get(uid)
             covered = sum(
                 facts.count_of(claim)
-                for claim in (self.claims_of(vmi) if vmi else ())
+                for claim in (self.claims_of(vmi) if vmi else self.made_for(uid))
                 if facts.node_of(claim) == node and facts.resource_of(claim) == resource
             )
             beyond += max(0, units - covered)

@@ -86,7 +86,7 @@ class Cluster(Tale):
         self.put(things.gpu_class("a100"))
         self.vmi = self.vmi_of("vm", 2)
         self.pod = self.put(things.launcher(self.vmi, "launcher", a100=2), KUBEVIRT)
-        self.claim = self.put(things.template_claim(self.vmi, "template", "a100", 2), A)
+        self.claim = self.put(things.template_claim(self.vmi, "uid-of-vm-0", "a100", 2), A)
         self.wait()
 
     def vmi_of(self, name: str, units: int) -> Raw:

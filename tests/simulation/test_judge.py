@@ -13,6 +13,7 @@ import pytest
 
 from shared import vocabulary as v
 from tests.simulation import things
+from tests.simulation.collector import WHO as COLLECTOR
 from tests.simulation.judge import INVARIANTS, SKIP_SECONDS, judged
 from tests.simulation.policies import ADMIN, KUBEVIRT
 from tests.simulation.tales import HOME, A, B, Cluster, Raw
@@ -201,6 +202,18 @@ def unbinds_under_a_pod(c: Cluster) -> None:
     c.put({**c.claim, "status": {"epoch": 1}}, A)
 
 
+def lets_go_of_what_a_left_pod_holds(c: Cluster) -> None:
+    pod = c.start()
+    left = [c.put(unowned(each), COLLECTOR) for each in (pod, c.claim)]
+    c.drop(c.vmi, KUBEVIRT)
+    c.drop(left[1], A)
+
+
+def unowned(obj: Raw) -> Raw:
+    metadata = {key: each for key, each in obj["metadata"].items() if key != "ownerReferences"}
+    return {**obj, "metadata": metadata}
+
+
 def repeats_itself(c: Cluster) -> None:
     for number in range(2):
         c.put(things.event(c.vmi, "NoCapacity", f"{number} free", f"e{number}"), A)
@@ -237,6 +250,7 @@ BROKEN: dict[Callable[[Cluster], None], str] = {
     deletes_a_running_pod: "no_launcher_is_taken_away_without_need",
     lets_go_too_early: "units_are_kept_while_a_pod_holds_them",
     unbinds_under_a_pod: "units_are_kept_while_a_pod_holds_them",
+    lets_go_of_what_a_left_pod_holds: "units_are_kept_while_a_pod_holds_them",
     repeats_itself: "a_reason_is_told_once",
 }
 
@@ -330,6 +344,24 @@ def lets_go_after_the_pod(c: Cluster) -> None:
     c.drop(c.claim, A)
 
 
+def lets_go_after_a_left_pod(c: Cluster) -> None:
+    pod = c.start()
+    left = [c.put(unowned(each), COLLECTOR) for each in (pod, c.claim)]
+    c.drop(c.vmi, KUBEVIRT)
+    c.drop(left[0], ADMIN)
+    c.drop(left[1], A)
+
+
+def books_beside_a_left_pod(c: Cluster) -> None:
+    """It holds two of four units, and its claim says so."""
+    pod = c.start()
+    for each in (pod, c.claim):
+        c.put(unowned(each), COLLECTOR)
+    c.drop(c.vmi, KUBEVIRT)
+    c.wait()
+    c.book(c.order("other", 2))
+
+
 def asks_a_node_again_after_its_time(c: Cluster) -> None:
     tries_after = c.start()
     status = {"phase": "Failed", "reason": "OutOfnvidia.com/A100"}
@@ -381,6 +413,8 @@ FINE: tuple[Callable[[Cluster], None], ...] = (
     books_where_a_launcher_runs,
     could_not_know_that_a_launcher_ended,
     lets_go_after_the_pod,
+    lets_go_after_a_left_pod,
+    books_beside_a_left_pod,
     asks_a_node_again_after_its_time,
     asks_a_node_again_that_changed,
     moves_within_its_budget,

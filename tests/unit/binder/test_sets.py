@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from binder.actions import CreateClaim, DeleteClaim, ReleaseClaim, RemoveFinalizer
-from binder.sets import NAME_LENGTH_MAX, template_name
 from shared.core.model import Attachment, Placement, Pod, Settings, Vmi
 from shared.core.placing import PodPlacing
+from shared.core.templates import NAME_LENGTH_MAX, template_name
 from tests.unit.binder.world import (
     TENANT,
     World,

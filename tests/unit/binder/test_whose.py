@@ -130,7 +130,7 @@ def test_a_pod_that_is_given_another_owner_is_not_started_for_it() -> None:
     assert world.starts() == {"pod-other": "n1"}
 
 
-def test_a_deleted_order_goes_when_the_pod_that_held_its_units_is_nobody_s_any_more() -> None:
+def test_a_deleted_order_goes_when_the_pod_that_held_its_units_is_not_marked_any_more() -> None:
     world = World()
     world.put(node("n1", a100=2), order("o1", 1), *vm("train", claims={"o1": 1}))
     world.settle()
@@ -140,6 +140,9 @@ def test_a_deleted_order_goes_when_the_pod_that_held_its_units_is_nobody_s_any_m
     world.settle()
     assert world.where() == {"o1": "n1"}
     world.put(replace(world.pod("pod-train"), owner=""))
+    world.settle()
+    assert world.where() == {"o1": "n1"}
+    world.put(replace(world.pod("pod-train"), launcher_mark=""))
     world.settle()
     assert world.where() == {}
 
