@@ -7,24 +7,16 @@ from typing import Final
 from shared import vocabulary as words
 from tests.catalog.objects import CLAIM, bound, claim, namespace
 from tests.cluster.api import Object
-from tests.policies.attempts import Attack, creates, patches, posts, replaces
+from tests.policies import attacks_on_vms
+from tests.policies.attempts import Attack, creates, patches, replaces
 from tests.policies.changes import (
-    MARKED,
-    OTHER,
-    UNGATE,
-    annotated,
-    binding,
+    NO_OWNERS,
     booking,
     entitles,
     finalized,
-    foreign,
-    gated,
     labelled,
-    marked,
-    unmarked,
-    with_owner,
 )
-from tests.policies.people import BINDER, HELM, KUBEVIRT, MIGHTY, REPLICAS, TENANT
+from tests.policies.people import BINDER, HELM, MIGHTY, TENANT
 from tests.policies.scene import (
     CLASS,
     EPOCH,
@@ -32,24 +24,15 @@ from tests.policies.scene import (
     LABELLED,
     NAMESPACE,
     OURS,
-    POD,
     SECRET,
     SYSTEM,
-    VMI,
     WORKLOAD,
-    pod,
     secret,
     workload,
 )
 
 HOST: Final = "v1/Namespace"
-OLD: Final = f"{words.KUBEVIRT_GROUP}/v1alpha3/{words.KIND_VMI}"
 
-_MARK: Final = f"metadata.annotations[{words.ANNOTATION_LAUNCHER}]"
-MADE: Final = f"{_MARK} or spec.schedulingGates: only pods that KubeVirt makes"
-NOT_ITS_OWN: Final = f"{_MARK}: expected the uid of the VirtualMachineInstance that controls the"
-FIXED: Final = f"{_MARK}: set when a pod is made, and never changed after that"
-UNGATED: Final = "spec.schedulingGates: the binder removes gpu.cozystack.io/claims once the VM's"
 TEMPLATE: Final = f"metadata.labels[{words.LABEL_TEMPLATE}]: only the binder makes claims for a VM"
 ADDED: Final = "metadata.finalizers: only the binder adds"
 REMOVED: Final = (
@@ -61,188 +44,12 @@ USAGE: Final = "only the binder writes usage records of GPU claims"
 SECRETS: Final = f"only the binder writes Secrets with the label {words.LABEL_MANAGED_BY}"
 TERM: Final = "status.epoch: a booking of term"
 
-
-def stands(*names: str) -> str:
-    """What is told of annotations of a VM that somebody changed."""
-    fields = ", ".join(f"metadata.annotations[{words.GROUP}/{name}]" for name in names)
-    return f"{fields}: read once, when the VM starts, and never changed after that"
-
-
-ONLY_OTHER: Final[Object] = {"spec": {"schedulingGates": [{"name": "example.com/other"}]}}
 RELEASED: Final[Object] = {"status": {"epoch": None, "nodeName": None, "boundTime": None}}
-NO_OWNERS: Final[Object] = {"metadata": {"ownerReferences": None}}
 FREE: Final[Object] = {"status": {"capacity": {"free": 9}}}
 TERM_9: Final[Object] = {"status": {"epoch": 9}}
 
 ATTACKS: Final[tuple[Attack, ...]] = (
-    # The gate.
-    Attack("a tenant ungates", "launcher", TENANT, patches(POD, "launcher", UNGATE), UNGATED, 3),
-    Attack("with a merge patch", "launcher", TENANT, patches(POD, "launcher", ONLY_OTHER), UNGATED),
-    Attack("with all rights", "launcher", MIGHTY, patches(POD, "launcher", UNGATE), UNGATED),
-    Attack("KubeVirt ungates", "launcher", KUBEVIRT, patches(POD, "launcher", UNGATE), UNGATED),
-    Attack("a tenant's pod at our gate", "launcher", TENANT, creates(gated), MADE),
-    Attack("a template's pod at our gate", "launcher", REPLICAS, creates(gated), MADE),
-    Attack("a launcher without mark", "launcher", KUBEVIRT, creates(unmarked), NOT_ITS_OWN),
-    # The mark of a pod.
-    Attack("a pod with a mark", "launcher", TENANT, creates(marked), MADE),
-    Attack(
-        "a mark that says nothing",
-        "launcher",
-        TENANT,
-        creates(lambda _: pod("marked", annotations={words.ANNOTATION_LAUNCHER: ""})),
-        MADE,
-    ),
-    Attack("a template's pod with a mark", "launcher", REPLICAS, creates(marked), MADE),
-    Attack(
-        "a copied launcher", "launcher", TENANT, creates(lambda scene: scene.launcher()), MADE, 0
-    ),
-    Attack(
-        "the same by trusted people",
-        "launcher",
-        HELM,
-        creates(lambda scene: scene.launcher()),
-        MADE,
-    ),
-    Attack(
-        "another VM's uid",
-        "launcher",
-        KUBEVIRT,
-        creates(foreign),
-        NOT_ITS_OWN,
-        1,
-    ),
-    Attack(
-        "an owner that controls nothing",
-        "launcher",
-        KUBEVIRT,
-        creates(lambda scene: with_owner(scene, controller=False)),
-        NOT_ITS_OWN,
-    ),
-    Attack(
-        "an owner of another kind",
-        "launcher",
-        KUBEVIRT,
-        creates(lambda scene: with_owner(scene, kind="Pod", apiVersion="v1")),
-        NOT_ITS_OWN,
-    ),
-    Attack(
-        "a tenant changes the mark",
-        "launcher",
-        TENANT,
-        patches(POD, "launcher", annotated(launcher=OTHER)),
-        FIXED,
-        2,
-    ),
-    Attack(
-        "a tenant takes the mark off",
-        "launcher",
-        TENANT,
-        patches(POD, "launcher", annotated(launcher=None)),
-        FIXED,
-    ),
-    Attack(
-        "a tenant marks a pod",
-        "launcher",
-        TENANT,
-        patches(POD, "plain", annotated(launcher=OTHER)),
-        FIXED,
-    ),
-    Attack(
-        "by way of the status",
-        "launcher",
-        MIGHTY,
-        patches(POD, "launcher", annotated(launcher=None), "status"),
-        FIXED,
-    ),
-    Attack(
-        "the binder changes the mark",
-        "launcher",
-        BINDER,
-        patches(POD, "launcher", annotated(launcher=OTHER)),
-        FIXED,
-    ),
-    Attack(
-        "by way of a Binding",
-        "launcher",
-        MIGHTY,
-        posts("/pods/plain/binding", binding(annotations=MARKED)),
-        FIXED,
-    ),
-    Attack(
-        "by way of a Binding of old",
-        "launcher",
-        MIGHTY,
-        posts("/bindings", binding(annotations=MARKED)),
-        FIXED,
-    ),
-    # What a VM was admitted with.
-    Attack(
-        "more units",
-        "vmi",
-        TENANT,
-        patches(VMI, "vm", annotated(classes='[{"className":"guarded","count":8}]')),
-        stands("classes"),
-        0,
-    ),
-    Attack(
-        "no classes", "vmi", TENANT, patches(VMI, "vm", annotated(classes=None)), stands("classes")
-    ),
-    Attack(
-        "a claim",
-        "vmi",
-        TENANT,
-        patches(VMI, "vm", annotated(claims='["order"]')),
-        stands("claims"),
-    ),
-    Attack(
-        "classes where there were none",
-        "vmi",
-        TENANT,
-        patches(VMI, "bare", annotated(classes="[]")),
-        stands("classes"),
-    ),
-    Attack(
-        "by an older version",
-        "vmi",
-        TENANT,
-        patches(OLD, "vm", annotated(classes=None)),
-        stands("classes"),
-    ),
-    Attack(
-        "claims that say nothing",
-        "vmi",
-        TENANT,
-        patches(VMI, "bare", annotated(claims="")),
-        stands("claims"),
-    ),
-    Attack(
-        "another record",
-        "vmi",
-        TENANT,
-        patches(VMI, "vm", annotated(attachments="[]")),
-        stands("attachments"),
-    ),
-    Attack(
-        "no record",
-        "vmi",
-        KUBEVIRT,
-        patches(VMI, "vm", annotated(attachments=None)),
-        stands("attachments"),
-    ),
-    Attack(
-        "a mark for pods to come",
-        "vmi",
-        TENANT,
-        patches(VMI, "bare", annotated(launcher=OTHER)),
-        stands("launcher"),
-    ),
-    Attack(
-        "no annotations at all",
-        "vmi",
-        HELM,
-        patches(VMI, "vm", {"metadata": {"annotations": None}}),
-        stands("classes", "attachments"),
-    ),
+    *attacks_on_vms.ATTACKS,
     # Claims and classes.
     Attack(
         "a template claim of one's own",

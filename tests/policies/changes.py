@@ -31,6 +31,17 @@ def entitles(found: Object) -> None:
     found["metadata"].setdefault("labels", {})[words.LABEL_ENTITLEMENT] = words.ENTITLED
 
 
+def owned(**changed: object) -> list[Object]:
+    """A JSON Patch of the launcher's one owner reference; None takes a field away."""
+    at = "/metadata/ownerReferences/0"
+    return [
+        {"op": "remove", "path": f"{at}/{key}"}
+        if value is None
+        else {"op": "replace", "path": f"{at}/{key}", "value": value}
+        for key, value in changed.items()
+    ]
+
+
 def booking(epoch: int | None, node: str | None = "gpu-2") -> Object:
     """A merge patch that moves the order's booking, in a term."""
     return {"status": {"epoch": epoch, "nodeName": node}}
@@ -47,6 +58,15 @@ UNGATE: Final[list[Object]] = [
     {"op": "test", "path": "/spec/schedulingGates/1/name", "value": words.GATE},
     {"op": "remove", "path": "/spec/schedulingGates/1"},
 ]
+NO_OWNERS: Final[Object] = {"metadata": {"ownerReferences": None}}
+FREED: Final[Object] = {
+    "metadata": {
+        "ownerReferences": None,
+        "labels": {words.LABEL_KUBEVIRT: None, "kubevirt.io/created-by": None},
+    }
+}
+"""A merge patch that takes a pod from its VM: owner and labels."""
+
 MARKED: Final = {words.ANNOTATION_LAUNCHER: OTHER}
 
 

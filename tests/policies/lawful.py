@@ -10,6 +10,8 @@ from tests.cluster.access import User
 from tests.cluster.api import Object
 from tests.policies.attempts import Act, Lawful, creates, patches, posts, replaces
 from tests.policies.changes import (
+    NO_OWNERS,
+    OTHER,
     UNGATE,
     annotated,
     binding,
@@ -32,6 +34,7 @@ from tests.policies.people import (
 from tests.policies.scene import (
     CLASS,
     EPOCH,
+    KEEPS,
     LABELLED,
     NAMESPACE,
     OURS,
@@ -87,7 +90,11 @@ MAP: Final[list[Object]] = [
     {"op": "test", "path": "/metadata/labels", "value": {words.LABEL_KUBEVIRT: words.LAUNCHER}},
     {"op": "replace", "path": "/metadata/labels", "value": {"kubevirt.io/nodeName": "gpu-1"}},
 ]
-ORPHANED: Final[Object] = {"metadata": {"ownerReferences": None}}
+BY_NOBODY: Final[Object] = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": OTHER}
+SHARED: Final[list[Object]] = [
+    {"op": "add", "path": "/metadata/ownerReferences/-", "value": BY_NOBODY}
+]
+OWNED: Final[Object] = {"metadata": {"ownerReferences": [BY_NOBODY]}}
 
 
 def by(user: User, thing: str, named: str, act: Act, without: str = "") -> Lawful:
@@ -181,6 +188,8 @@ LAWFUL: Final = (
     by(KUBEVIRT, "launcher", "its condition", patches(POD, "launcher", SEEN, "status")),
     by(KUBEVIRT, "vmi", "state of a VM", patches(VMI, "vm", TOLD), "changes-an-annotation-of-ours"),
     by(KUBEVIRT, "vmi", "finalizer of a VM", patches(VMI, "vm", finalized("kubevirt.io/x"))),
+    # Kubernetes' collector, for whom an owner went and left its dependents.
+    by(COLLECTOR, "launcher", "frees a launcher", patches(POD, "launcher", NO_OWNERS)),
     # Trusted people.
     by(HELM, "launcher", "ungate", patches(POD, "launcher", UNGATE)),
     by(HELM, "finalizer", "free a claim", patches(CLAIM, "order", finalized())),
@@ -204,7 +213,13 @@ LAWFUL: Final = (
         creates(lambda _: namespace("tenant-new", {words.LABEL_ENTITLEMENT: "denied"})),
     ),
     # What is none of ours, and what is the tenant's own.
-    by(TENANT, "launcher", "makes a pod", creates(lambda _: pod("p")), "changes-mark-or-gate"),
+    by(
+        TENANT,
+        "launcher",
+        "makes a pod",
+        creates(lambda _: pod("p")),
+        "changes-mark-gate-or-owner",
+    ),
     by(
         TENANT,
         "launcher",
@@ -213,6 +228,12 @@ LAWFUL: Final = (
     ),
     by(TENANT, "launcher", "opens another gate", patches(POD, "launcher", FOREIGN)),
     by(TENANT, "launcher", "annotates a launcher", patches(POD, "launcher", SEEN)),
+    by(TENANT, "launcher", "labels a launcher", patches(POD, "launcher", NAMED)),
+    by(TENANT, "launcher", "gives it another owner", patches(POD, "launcher", SHARED)),
+    by(TENANT, "launcher", "gives a pod an owner", patches(POD, "plain", OWNED)),
+    by(TENANT, "launcher", "takes its owner off", patches(POD, "owned", NO_OWNERS)),
+    by(TENANT, "launcher", "holds up a launcher", patches(POD, "launcher", finalized(KEEPS))),
+    by(TENANT, "launcher", "lets one go that leaves", patches(POD, "leaving", finalized())),
     by(TENANT, "launcher", "annotates a bare pod", patches(POD, "plain", SEEN)),
     by(MIGHTY, "launcher", "binds a pod", posts("/pods/plain/binding", binding())),
     by(TENANT, "vmi", "makes a VM", creates(lambda _: vmi("v"))),
@@ -272,7 +293,7 @@ _CHANGES: Final[tuple[tuple[str, Act], ...]] = (
     ("vmi", patches(VMI, "vm", annotated(classes=None))),
     ("launcher", patches(POD, "launcher", annotated(launcher=None))),
     ("entitlement", replaces(HOST, NAMESPACE, entitles, "finalize")),
-    ("usage-record", patches(WORKLOAD, "gpu-order", ORPHANED)),
+    ("usage-record", patches(WORKLOAD, "gpu-order", NO_OWNERS)),
     ("secret", patches(SECRET, "gpu-license-guarded", {"metadata": {"labels": None}})),
 )
 

@@ -17,6 +17,9 @@ GPU: Final = "nvidia.com/GA100_GUARDED"
 EPOCH: Final = 5
 """Of the GPUSystem."""
 
+KEEPS: Final = "example.com/mine"
+"""A finalizer of somebody else's."""
+
 SYSTEM: Final = f"{words.GROUP_VERSION}/{words.KIND_SYSTEM}"
 CLASS: Final = f"{words.GROUP_VERSION}/{words.KIND_CLASS}"
 WORKLOAD: Final = "cozystack.io/v1alpha1/Workload"
@@ -147,7 +150,14 @@ async def make_scene(cluster: Cluster) -> Scene:
     await admin.create(with_devices(vmi("raw"), gpus=[{"name": "a", "deviceName": GPU}]))
 
     await cluster.api(KUBEVIRT).create(scene.launcher("launcher"))
+    leaving = scene.launcher("leaving")
+    leaving["metadata"]["finalizers"] = [KEEPS]
+    await cluster.api(KUBEVIRT).create(leaving)
+    await admin.delete(POD, "leaving", NAMESPACE)
     await admin.create(pod("plain"))
+    # A tenant may write that, and it says nothing.
+    its = scene.launcher()["metadata"]["ownerReferences"]
+    await admin.create(pod("owned", ownerReferences=its))
     await admin.create(scene.record("gpu-order") | {"status": workload("x")["status"]})
     await admin.create(workload("labelled", labels=OURS))
     await admin.create(workload("other"))

@@ -8,6 +8,7 @@ from shared import vocabulary as words
 from tests.catalog.objects import CLAIM, claim
 from tests.cluster.api import Object
 from tests.cluster.session import Cluster
+from tests.policies.changes import NO_OWNERS
 from tests.policies.force import POLICY
 from tests.policies.scene import CLASS, NAMESPACE, POD, SYSTEM, Scene
 
@@ -53,6 +54,17 @@ async def test_a_pod_keeps_its_gates_when_its_status_is_written(
     await cluster.admin.patch(POD, "launcher", patch, NAMESPACE, subresource="status")
     found = await cluster.admin.get(POD, "launcher", NAMESPACE)
     assert {"name": words.GATE} in found["spec"]["schedulingGates"]
+
+
+@pytest.mark.parametrize("subresource", ["status", "resize", "ephemeralcontainers"])
+async def test_a_pod_keeps_its_owner_when_a_part_of_it_is_written(
+    cluster: Cluster, scene: Scene, subresource: str
+) -> None:
+    before = await cluster.admin.get(POD, "launcher", NAMESPACE)
+    assert scene.vmi["metadata"]["uid"] in str(before["metadata"]["ownerReferences"])
+    await cluster.admin.patch(POD, "launcher", NO_OWNERS, NAMESPACE, subresource=subresource)
+    after = await cluster.admin.get(POD, "launcher", NAMESPACE)
+    assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
 
 
 async def test_a_claim_that_is_made_with_a_status_has_none_of_it(

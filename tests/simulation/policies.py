@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from shared import vocabulary as v
-from tests.kubevirt.objects import annotations_of, finalizers_of, labels_of, status_of
+from tests.kubevirt.objects import (
+    annotations_of,
+    controller_of,
+    finalizers_of,
+    labels_of,
+    status_of,
+)
 from tests.simulation.kinds import POD, Kind, kind_named
 from tests.simulation.store import Store
 
@@ -97,6 +103,9 @@ def launcher(
     was, now = (annotations_of(each).get(v.ANNOTATION_LAUNCHER) for each in (old, new))
     if was != now:
         return _denied("launcher", "metadata.annotations: the mark of a launcher stays")
+    owners = [controller_of(each) for each in (old, new)]
+    if was and owners[0] and owners[0] != owners[1] and not _is_trusted(who):
+        return _denied("launcher", "metadata.ownerReferences: its VMI stays its controller")
     if _is_gated(old) and not _is_gated(new) and account(who) != BINDER:
         return _denied("launcher", "spec.schedulingGates: only the binder removes its gate")
     return ""
