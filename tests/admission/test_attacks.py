@@ -101,6 +101,11 @@ async def later(enforced: Catalog) -> AsyncIterator[list[Object]]:
     await runner.cleanup()
 
 
+LAST_LOOK = 'admission webhook "vmis.gpu.cozystack.io" denied the request:'
+UNDONE = "the VM would start without its GPUs: the webhooks gpu.cozystack.io are not in force"
+"""By a policy, which is asked before the last look, and knows both ways to that."""
+
+
 @pytest.mark.parametrize(
     ("operation", "told"),
     [
@@ -110,12 +115,12 @@ async def later(enforced: Catalog) -> AsyncIterator[list[Object]]:
                 "path": "/spec/domain/devices/gpus/-",
                 "value": {"name": "more", "deviceName": GPU},
             },
-            "spec.domain.devices.gpus: the list is not the 1 units that admission wrote",
+            f"{LAST_LOOK} spec.domain.devices.gpus: the list is not the 1 units that admission",
             id="one entry more",
         ),
         pytest.param(
             {"op": "remove", "path": "/spec/domain/devices/gpus"},
-            "spec.domain.devices.gpus: the list is not the 1 units that admission wrote",
+            UNDONE,
             id="no entries",
         ),
         pytest.param(
@@ -124,17 +129,17 @@ async def later(enforced: Catalog) -> AsyncIterator[list[Object]]:
                 "path": "/spec/domain/devices/hostDevices",
                 "value": [{"name": "more", "deviceName": GPU}],
             },
-            f'spec.domain.devices.hostDevices[0]: the entry asks for the GPU "{GPU}"',
+            f'{LAST_LOOK} spec.domain.devices.hostDevices[0]: the entry asks for the GPU "{GPU}"',
             id="a GPU as a host device",
         ),
         pytest.param(
             {"op": "add", "path": "/spec/domain/resources", "value": {"requests": {GPU: "9"}}},
-            f'spec.domain.resources.requests[{GPU}]: this asks for the GPU "{GPU}"',
+            f'{LAST_LOOK} spec.domain.resources.requests[{GPU}]: this asks for the GPU "{GPU}"',
             id="another count",
         ),
         pytest.param(
             {"op": "remove", "path": "/metadata/annotations/gpu.cozystack.io~1attachments"},
-            "metadata.annotations[gpu.cozystack.io/attachments]: ",
+            UNDONE,
             id="no record",
         ),
     ],
@@ -154,9 +159,7 @@ async def test_what_a_later_webhook_does_to_a_vm_with_gpus_is_seen_in_the_last_l
         return reply.status >= 400
 
     await wait_until(refused, "the later webhook is called")
-    assert seen[0].startswith(
-        f'admission webhook "vmis.gpu.cozystack.io" denied the request: {told}'
-    )
+    assert told in seen[0]
 
 
 async def test_a_claim_goes_to_the_first_of_two_vms(acme: Tenant, unique: Unique) -> None:

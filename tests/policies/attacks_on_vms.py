@@ -23,7 +23,7 @@ from tests.policies.changes import (
     with_owner,
 )
 from tests.policies.people import BINDER, HELM, KUBEVIRT, MIGHTY, REPLICAS, TENANT
-from tests.policies.scene import POD, VMI, owner, pod
+from tests.policies.scene import ONE, POD, RECORD, VMI, owner, pod, vmi
 
 OLD: Final = f"{words.KUBEVIRT_GROUP}/v1alpha3/{words.KIND_VMI}"
 _MARK: Final = f"metadata.annotations[{words.ANNOTATION_LAUNCHER}]"
@@ -40,6 +40,12 @@ UNGATED: Final = "spec.schedulingGates: the binder removes gpu.cozystack.io/clai
 def stands(*names: str) -> str:
     """What is told of annotations of a VM that somebody changed."""
     return f"{_annotations(names)}: read once, when the VM starts, and never changed after that"
+
+
+def unjudged(*names: str) -> str:
+    """What is told of annotations of a VM that is made where nobody admits it."""
+    why = "admission did not judge it, and the VM would start without its GPUs"
+    return f"{_annotations(names)}: {why}: the webhooks {words.GROUP} are not in force"
 
 
 def _annotations(names: tuple[str, ...]) -> str:
@@ -255,5 +261,46 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         HELM,
         patches(VMI, "vm", {"metadata": {"annotations": None}}),
         stands("classes", "attachments"),
+    ),
+    # What nobody judged, as where there are no webhooks.
+    Attack(
+        "KubeVirt makes a VM that nobody admitted",
+        "vmi",
+        KUBEVIRT,
+        creates(lambda _: vmi("v", {words.ANNOTATION_CLASSES: ONE})),
+        unjudged("classes"),
+        1,
+    ),
+    Attack(
+        "a tenant makes one",
+        "vmi",
+        TENANT,
+        creates(lambda _: vmi("v", {words.ANNOTATION_CLAIMS: '["order"]'})),
+        unjudged("claims"),
+    ),
+    Attack(
+        "one of both by trusted people",
+        "vmi",
+        HELM,
+        creates(lambda _: vmi("v", {words.ANNOTATION_CLASSES: ONE, words.ANNOTATION_CLAIMS: "[]"})),
+        unjudged("classes", "claims"),
+    ),
+    Attack(
+        "one with a record, and without a GPU",
+        "vmi",
+        TENANT,
+        creates(
+            lambda _: vmi(
+                "v", {words.ANNOTATION_CLASSES: ONE, words.ANNOTATION_ATTACHMENTS: RECORD}
+            )
+        ),
+        unjudged("classes"),
+    ),
+    Attack(
+        "one that says nothing",
+        "vmi",
+        TENANT,
+        creates(lambda _: vmi("v", {words.ANNOTATION_CLASSES: ""})),
+        unjudged("classes"),
     ),
 )

@@ -43,6 +43,7 @@ from tests.policies.scene import (
     SYSTEM,
     VMI,
     WORKLOAD,
+    admitted,
     pod,
     secret,
     vmi,
@@ -95,6 +96,7 @@ SHARED: Final[list[Object]] = [
     {"op": "add", "path": "/metadata/ownerReferences/-", "value": BY_NOBODY}
 ]
 OWNED: Final[Object] = {"metadata": {"ownerReferences": [BY_NOBODY]}}
+RECORDED: Final = "was-not-admitted-or-changes-an-annotation-of-ours"
 
 
 def by(user: User, thing: str, named: str, act: Act, without: str = "") -> Lawful:
@@ -186,7 +188,7 @@ LAWFUL: Final = (
     ),
     by(KUBEVIRT, "launcher", "its map of labels", patches(POD, "launcher", MAP)),
     by(KUBEVIRT, "launcher", "its condition", patches(POD, "launcher", SEEN, "status")),
-    by(KUBEVIRT, "vmi", "state of a VM", patches(VMI, "vm", TOLD), "changes-an-annotation-of-ours"),
+    by(KUBEVIRT, "vmi", "state of a VM", patches(VMI, "vm", TOLD), RECORDED),
     by(KUBEVIRT, "vmi", "finalizer of a VM", patches(VMI, "vm", finalized("kubevirt.io/x"))),
     # Kubernetes' collector, for whom an owner went and left its dependents.
     by(COLLECTOR, "launcher", "frees a launcher", patches(POD, "launcher", NO_OWNERS)),
@@ -237,6 +239,8 @@ LAWFUL: Final = (
     by(TENANT, "launcher", "annotates a bare pod", patches(POD, "plain", SEEN)),
     by(MIGHTY, "launcher", "binds a pod", posts("/pods/plain/binding", binding())),
     by(TENANT, "vmi", "makes a VM", creates(lambda _: vmi("v"))),
+    by(TENANT, "vmi", "an annotated VM", creates(lambda _: vmi("v", {"example.com/seen": ""}))),
+    by(KUBEVIRT, "vmi", "a VM with its GPU", creates(lambda _: admitted())),
     by(TENANT, "vmi", "annotates a VM", patches(VMI, "vm", SEEN)),
     by(TENANT, "vmi", "annotates a bare VM", patches(VMI, "bare", SEEN)),
     by(

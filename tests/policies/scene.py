@@ -92,6 +92,12 @@ def with_devices(machine: Object, **devices: object) -> Object:
     return machine
 
 
+def admitted() -> Object:
+    """A VM instance as our webhook lets it in."""
+    asked = {words.ANNOTATION_CLASSES: ONE, words.ANNOTATION_ATTACHMENTS: RECORD}
+    return with_devices(vmi("v", asked), gpus=[{"name": "class-0-0", "deviceName": GPU}])
+
+
 def workload(name: str, owners: list[Object] | None = None, **metadata: object) -> Object:
     """A record of use."""
     given = {} if owners is None else {"ownerReferences": owners}

@@ -37,6 +37,12 @@ MADE = frozenset(
         "makes a migration target",
         "its launcher",
         "a VM that was admitted",
+        "KubeVirt makes a VM that nobody admitted",
+        "a tenant makes one",
+        "one of both by trusted people",
+        "one with a record, and without a GPU",
+        "one that says nothing",
+        "a VM with its GPU",
         "orders",
         "a claim for an entry",
     }
