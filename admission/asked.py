@@ -15,16 +15,14 @@ from shared.vocabulary import (
     ANNOTATION_CLAIMS,
     ANNOTATION_CLASSES,
     ANNOTATION_LAUNCHER,
+    ANNOTATION_PREFIX,
     KUBEVIRT_GROUP,
 )
 
-OURS: Final = (
-    ANNOTATION_CLASSES,
-    ANNOTATION_CLAIMS,
-    ANNOTATION_ATTACHMENTS,
-    ANNOTATION_LAUNCHER,
+KNOWN: Final = frozenset(
+    {ANNOTATION_CLASSES, ANNOTATION_CLAIMS, ANNOTATION_ATTACHMENTS, ANNOTATION_LAUNCHER}
 )
-"""A VMI with any of these is ours to judge."""
+"""The annotations under our prefix that a VMI can have; record and mark are admission's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,20 @@ def annotations_of(thing: Json) -> Json:
 
 
 def is_ours(vmi: Json) -> bool:
-    """Whether an object carries any of our annotations."""
-    return not annotations_of(vmi).keys().isdisjoint(OURS)
+    """Whether an object carries any annotation under our prefix, one that is misspelt too."""
+    return any(key.startswith(ANNOTATION_PREFIX) for key in annotations_of(vmi))
+
+
+def unknown_annotations(vmi: Json) -> Iterator[Cause]:
+    """Every annotation under our prefix that says nothing: its owner expects GPUs (6.1.1).
+
+    When a VMI is judged nobody has checked the keys yet, so they are shown like values.
+    """
+    expected = f"{ANNOTATION_CLASSES} or {ANNOTATION_CLAIMS}"
+    for key in sorted(annotations_of(vmi)):
+        if key.startswith(ANNOTATION_PREFIX) and key not in KNOWN:
+            field = annotation_field(shown(key).replace('"', ""))
+            yield malformed_cause(field, "not known", expected)
 
 
 def annotation_field(annotation: str, place: str = "") -> str:

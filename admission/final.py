@@ -18,6 +18,7 @@ from admission.asked import (
     is_ours,
     malformed_cause,
     told,
+    unknown_annotations,
 )
 from admission.devices import hidden_gpus, host_device_names
 from admission.inputs import FinalInputs
@@ -56,6 +57,11 @@ class Case:
 
 Rule = Callable[[Case], Iterable[Cause]]
 """What is wrong with a VMI in one respect."""
+
+
+def misspelt(case: Case) -> Iterator[Cause]:
+    """An annotation that looks like ours and is none, whoever wrote it (6.1.1)."""
+    yield from unknown_annotations(case.vmi)
 
 
 def record_malformed(case: Case) -> Iterator[Cause]:
@@ -105,6 +111,7 @@ def hidden_requests(case: Case) -> Iterator[Cause]:
 
 
 CHAIN: Final[tuple[tuple[Reason, Rule], ...]] = (
+    (Reason.MALFORMED, misspelt),
     (Reason.MALFORMED, record_malformed),
     (Reason.MALFORMED, record_differs),
     (Reason.MIXED_REQUESTS, entries_differ),

@@ -22,6 +22,7 @@ from admission.asked import (
     controller_of,
     is_ours,
     malformed_cause,
+    unknown_annotations,
 )
 from admission.devices import DEVICES, hidden_gpus, host_device_names, raw_gpus
 from admission.inputs import UNSEEN, VmiInputs, VmiNeeds
@@ -140,6 +141,11 @@ def disabled(case: Case) -> Iterator[Cause]:
     """GPUs are switched off: a VM never starts without those that it names (6.1.5)."""
     if not case.inputs.hoster.settings.reading.enabled:
         yield Cause(Reason.DISABLED, say(Reason.DISABLED))
+
+
+def misspelt(case: Case) -> Iterator[Cause]:
+    """An annotation that looks like ours and is none: it asks for GPUs in vain (6.1.1)."""
+    yield from unknown_annotations(case.vmi)
 
 
 def malformed(case: Case) -> Iterator[Cause]:
@@ -305,6 +311,7 @@ def budget(case: Case) -> Iterator[Cause]:
 
 CHAIN: Final[tuple[tuple[Reason, Rule], ...]] = (
     (Reason.DISABLED, disabled),
+    (Reason.MALFORMED, misspelt),
     (Reason.MALFORMED, malformed),
     (Reason.TOO_MANY_UNITS, too_many_units),
     (Reason.MIXED_REQUESTS, mixed_requests),

@@ -49,6 +49,9 @@ KIND_QUOTA: Final = "ResourceQuota"
 SYSTEM_NAME: Final = "default"
 """The one GPUSystem. Written by the binder, read by policies."""
 
+ANNOTATION_PREFIX: Final = f"{GROUP}/"
+"""Begin of the keys of our annotations. On a VMI everything under it is ours to judge."""
+
 ANNOTATION_CLASSES: Final = f"{GROUP}/classes"
 """On a VM template or VMI: JSON array of `{"className", "count"}`. Written by tenants."""
 

@@ -24,6 +24,13 @@ HOOKS = ("mutation.webhook", "validation.webhook")
 
 BARE: Object = {"spec": {"domain": {"devices": {}}}}
 ONE = '[{"className":"a100","count":1}]'
+OTHERS = {
+    "example.com/classes": ONE,
+    "gpu.cozystack.io": "",
+    "x.gpu.cozystack.io/classes": ONE,
+    "gpu.cozystack.io.example.com/classes": ONE,
+}
+"""Annotations that are none of ours, however like."""
 
 
 def vmi(namespace: str, name: str, annotations: object = ...) -> Object:
@@ -68,7 +75,7 @@ def plain(namespace: str, name: str) -> list[Object]:
         vmi(namespace, name),
         vmi(namespace, f"{name}-null", None),
         vmi(namespace, f"{name}-empty", {}),
-        vmi(namespace, f"{name}-other", {"example.com/classes": ONE, "gpu.cozystack.io": ""}),
+        vmi(namespace, f"{name}-other", OTHERS),
         pod(namespace, name, schedulingGates=[{"name": "example.com/other"}]),
         pod(namespace, f"{name}-free", nodeSelector={"no": "where"}),
         pod(namespace, f"{name}-gone", schedulingGates=[], nodeSelector={"no": "where"}),
@@ -217,6 +224,7 @@ async def test_without_us_only_what_uses_gpu_classes_is_refused_and_is_told_who_
         (vmi(acme.namespace, "with", {words.ANNOTATION_CLASSES: ONE}), "vmis"),
         (vmi(acme.namespace, "with", {words.ANNOTATION_CLASSES: ""}), "vmis"),
         (vmi(acme.namespace, "with", {words.ANNOTATION_LAUNCHER: "x"}), "vmis"),
+        (vmi(acme.namespace, "with", {f"{words.ANNOTATION_PREFIX}class": ONE}), "vmis"),
         (gated, "pods"),
         (claim(acme.namespace, "order", "a100", 1), "gpuclaims"),
     ):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared import vocabulary as words
+from tests.admission.counting import Reviews
 from tests.admission.launching import (
     TOLERATION,
     Launching,
@@ -148,10 +149,28 @@ async def test_a_vm_that_names_a_claim_has_it_in_its_record(launching: Launching
     assert shown(pod)["gates"] == [words.GATE]
 
 
-async def test_a_class_that_no_vm_can_have_is_told_on_the_vm(launching: Launching) -> None:
+@pytest.mark.parametrize(
+    ("key", "refusal"),
+    [
+        pytest.param(
+            "gpu.cozystack.io/classes",
+            "metadata.annotations[gpu.cozystack.io/classes][0].className: there is no class b200",
+            id="no such class",
+        ),
+        pytest.param(
+            "gpu.cozystack.io/class",
+            "metadata.annotations[gpu.cozystack.io/class]: not known, expected "
+            "gpu.cozystack.io/classes or gpu.cozystack.io/claims",
+            id="no such annotation",
+        ),
+    ],
+)
+async def test_what_no_vm_can_have_is_told_on_the_vm(
+    launching: Launching, key: str, refusal: str
+) -> None:
     """A VM is taken as it is; what is refused is each of its starts."""
     async with launching.kubevirt(launching.home):
-        await launching.start({words.ANNOTATION_CLASSES: '[{"className":"b200","count":1}]'})
+        await launching.start({key: '[{"className":"b200","count":1}]'})
 
         async def told() -> str:
             failure = condition(await launching.vm(), "Failure")
@@ -160,9 +179,33 @@ async def test_a_class_that_no_vm_can_have_is_told_on_the_vm(launching: Launchin
         message = await wait_until(told, "the VM says why it does not start")
     assert message == (
         'Failure while starting VMI: admission webhook "vmis.gpu.cozystack.io" denied the request: '
-        "metadata.annotations[gpu.cozystack.io/classes][0].className: there is no class b200"
+        f"{refusal}"
     )
     assert await launching.pods() == []
+
+
+async def test_the_machines_own_annotations_ask_for_nothing(
+    launching: Launching, reviews: Reviews
+) -> None:
+    """docs/tenants.md: they belong on the template, from which alone instances are made."""
+    machine: Object = {
+        "apiVersion": w.API_VERSION,
+        "kind": "VirtualMachine",
+        "metadata": {
+            "name": "train",
+            "namespace": launching.namespace,
+            "annotations": launching.entries(1),
+        },
+        "spec": {"runStrategy": "Always", "template": launching.template({})},
+    }
+    before = await reviews.counted()
+    async with launching.kubevirt(launching.home):
+        await launching.person.api.create(machine)
+        pod = await launching.launcher()
+        instance = await launching.vmi()
+    assert shown(pod)["gates"] == []
+    assert words.ANNOTATION_CLASSES not in annotations_of(instance)
+    assert await reviews.counted() == before
 
 
 async def test_names_that_collide_in_labels_are_no_matter(launching: Launching) -> None:

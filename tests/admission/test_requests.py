@@ -93,6 +93,31 @@ async def test_a_vm_without_annotations_of_ours_needs_no_review(
     assert await reviews.counted() == before
 
 
+async def test_a_vm_with_as_many_annotations_as_there_can_be_needs_no_review(
+    acme: Tenant, reviews: Reviews
+) -> None:
+    """The condition looks at each key, within what the API server lets it cost."""
+    full = {f"{number:05}": "" for number in range(50_000)}  # of the 256 KiB that there may be
+    before = await reviews.counted()
+    assert (await dry(acme, vmi(acme.namespace, full))).status == 201
+    assert await reviews.counted() == before
+    last = full | {"gpu.cozystack.io/class": ONE}
+    reply = await dry(acme, vmi(acme.namespace, last))
+    assert (reply.status, reply.body["reason"]) == (422, "Malformed")
+    assert await reviews.counted() == before + 1
+
+
+@pytest.mark.parametrize("key", ["class", "claim", "Classes", "gpus"])
+async def test_a_key_of_our_prefix_that_says_nothing_starts_no_vm(acme: Tenant, key: str) -> None:
+    reply = await dry(acme, vmi(acme.namespace, {f"gpu.cozystack.io/{key}": ONE}))
+    assert (reply.status, reply.body["reason"]) == (422, "Malformed")
+    assert reply.body["message"] == (
+        'admission webhook "vmis.gpu.cozystack.io" denied the request: '
+        f"metadata.annotations[gpu.cozystack.io/{key}]: not known, expected "
+        "gpu.cozystack.io/classes or gpu.cozystack.io/claims"
+    )
+
+
 async def test_server_side_apply_is_judged_like_create(acme: Tenant) -> None:
     body = vmi(acme.namespace, {words.ANNOTATION_CLASSES: "[]"})
     path = await acme.api.path(VMI, acme.namespace, "odd")

@@ -81,6 +81,14 @@ OTHER = json.dumps([{"entry": 0, "className": "a100", "resourceName": GA100, "co
 
 # For each rule a case that it alone decides.
 ALONE: dict[str, tuple[Change, str, str]] = {
+    "misspelt": (
+        set_annotation("gpu.cozystack.io/class", "x"),
+        "Malformed",
+        (
+            "metadata.annotations[gpu.cozystack.io/class]: not known, expected "
+            "gpu.cozystack.io/classes or gpu.cozystack.io/claims"
+        ),
+    ),
     "record_malformed": (
         lambda thing: notes(thing).pop(RECORD),
         "Malformed",

@@ -60,6 +60,13 @@ ALONE: dict[str, Refused] = {
         vmi(ONE),
         VmiInputs(hoster(enabled=False)),
     ),
+    "misspelt": Refused(
+        Reason.MALFORMED,
+        "metadata.annotations[gpu.cozystack.io/class]: not known, expected "
+        "gpu.cozystack.io/classes or gpu.cozystack.io/claims",
+        vmi(annotations={"gpu.cozystack.io/class": ONE}, claims='["train"]'),
+        claimed(TRAIN),
+    ),
     "malformed": Refused(
         Reason.MALFORMED,
         f'{CLAIMS_FIELD}[1]: "train", expected each claim once',
@@ -204,6 +211,39 @@ def test_a_record_or_a_mark_without_class_or_claim_is_refused(annotation: str) -
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        pytest.param("gpu.cozystack.io/class", "gpu.cozystack.io/class", id="one letter short"),
+        pytest.param("gpu.cozystack.io/Classes", "gpu.cozystack.io/Classes", id="another case"),
+        pytest.param("gpu.cozystack.io/", "gpu.cozystack.io/", id="no name"),
+        pytest.param("gpu.cozystack.io/a\nb\u202e", r"gpu.cozystack.io/a\nb\u202e", id="hidden"),
+        # 60 characters of the key as JSON, its first quotation mark among them.
+        pytest.param(f"gpu.cozystack.io/{'x' * 99}", f"gpu.cozystack.io/{'x' * 42}...", id="long"),
+    ],
+)
+def test_a_key_of_our_prefix_that_says_nothing_is_named_and_refused(key: str, shown: str) -> None:
+    asked = request(vmi(annotations={key: ONE}), kind=KIND)
+    assert rules.needs(asked) is not None
+    got = rules.decide(asked, PLAIN)
+    assert isinstance(got, Refuse)
+    assert (got.reason, got.code) == ("Malformed", 422)
+    assert got.message == (
+        f"metadata.annotations[{shown}]: not known, expected gpu.cozystack.io/classes or "
+        "gpu.cozystack.io/claims"
+    )
+
+
+def test_every_misspelt_key_is_told() -> None:
+    keys = {"gpu.cozystack.io/claim": "x", "gpu.cozystack.io/class": "x"}
+    got = rules.decide(request(vmi(ONE, annotations=keys), kind=KIND), PLAIN)
+    assert isinstance(got, Refuse)
+    assert [cause.field for cause in got.causes] == [
+        "metadata.annotations[gpu.cozystack.io/claim]",
+        "metadata.annotations[gpu.cozystack.io/class]",
+    ]
+
+
 def test_with_several_reasons_the_first_by_precedence_is_told() -> None:
     thing = vmi(entries(("h100", 1025), ("p40", 1)), '["gone"]', devices={"gpus": [RAW]})
     inputs = VmiInputs(HOSTER, unread=(Unread("KubeVirt", "403"),))
@@ -230,6 +270,11 @@ def test_with_several_reasons_the_first_by_precedence_is_told() -> None:
     [
         pytest.param(vmi(), "CREATE", id="a VMI without any of our annotations"),
         pytest.param(vmi(devices={"gpus": [RAW]}), "CREATE", id="a VMI with raw GPUs alone"),
+        pytest.param(
+            vmi(annotations={"gpu.cozystack.io": "x", "x.gpu.cozystack.io/classes": "x"}),
+            "CREATE",
+            id="a VMI with annotations of another prefix",
+        ),
         pytest.param({"metadata": {}}, "CREATE", id="no annotations"),
         pytest.param({"metadata": {"annotations": None}}, "CREATE", id="annotations null"),
         pytest.param(vmi("rubbish"), "UPDATE", id="an update"),
