@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -11,9 +13,10 @@ from shared import vocabulary as words
 from tests.admission.counting import Reviews
 from tests.admission.people import VMI
 from tests.admission.world import World
-from tests.catalog.objects import claim
+from tests.catalog.objects import CLAIM, claim
 from tests.catalog.tenants import Tenant
 from tests.cluster.api import Api, Object, Refused
+from tests.cluster.build import REPOSITORY
 from tests.cluster.install import Catalog
 from tests.cluster.session import Cluster
 from tests.kubevirt import kinds
@@ -197,6 +200,37 @@ async def test_an_update_or_deletion_of_a_vm_with_gpus_never_reaches_us(
     await acme.api.patch(VMI, name, {"spec": {"terminationGracePeriodSeconds": 5}}, acme.namespace)
     await acme.api.delete(VMI, name, acme.namespace)
     assert await reviews.counted() == before
+
+
+ENDINGS = ("context deadline exceeded", "net/http: TLS handshake timeout")
+"""Of what is told when our server hangs: after 15 s on an open connection, after 10 on a new."""
+
+
+async def test_a_server_that_hangs_is_told_of_in_the_words_of_the_documents(
+    enforced: Catalog, acme: Tenant
+) -> None:
+    order = claim(acme.namespace, "order", "a100", 1)
+    path = await acme.api.path(CLAIM, acme.namespace)
+    await enforced.restart()
+    # From then on there is one open connection, on which one review at a time is asked for.
+    await acme.api.request("POST", path, order, query={"dryRun": "All"})
+    process = enforced.component.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        replies = await asyncio.gather(
+            *(acme.api.request("POST", path, order, query={"dryRun": "All"}) for _ in range(2))
+        )
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+    told = [reply.body["message"] for reply in replies]
+    assert {reply.body["reason"] for reply in replies} == {"InternalError"}
+    assert sorted(each for each in ENDINGS for message in told if message.endswith(each)) == sorted(
+        ENDINGS
+    )
+    for document in ("docs/operating.md", "docs/reasons.md", "docs/installing.md"):
+        text = (REPOSITORY / document).read_text()
+        assert [each for each in ENDINGS if f"{each}`" not in text] == [], document
 
 
 @pytest.fixture

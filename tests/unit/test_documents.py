@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from admission.routes import ASIDE_FROM_BYTES, DEADLINE_SECONDS, LIMITS
 from apiserver.__main__ import ApiServerSettings
@@ -122,6 +123,33 @@ def test_the_end_that_operators_read_of_is_that_of_the_code() -> None:
     deployment = (REPOSITORY / "manifests/base/deployment.yaml").read_text()
     (grace,) = re.findall(r"terminationGracePeriodSeconds: (\d+)", deployment)
     assert f"`terminationGracePeriodSeconds` ({grace})" in text
+
+
+def test_how_long_a_server_that_hangs_is_asked_is_what_the_manifests_say() -> None:
+    text = (REPOSITORY / "docs/operating.md").read_text()
+    documents = (REPOSITORY / "manifests/base/deployment.yaml").read_bytes()
+    deployment, *_ = yaml.load_all(documents, Loader=yaml.CSafeLoader)
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    # The first probe that fails begins within a period; the last ends at its timeout.
+    least, most = ended_after(container["readinessProbe"])
+    assert f"After {least} to {most} seconds the readiness probe" in text
+    least, most = ended_after(container["livenessProbe"])
+    assert least < 60 < most
+    assert "After about a minute the liveness probe ends it" in text
+    grace = pod["terminationGracePeriodSeconds"]
+    assert f"is killed {grace} seconds later (`terminationGracePeriodSeconds`)" in text
+    for kind in ("mutating", "validating"):
+        path = REPOSITORY / f"manifests/webhooks/{kind}.yaml"
+        webhooks = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["webhooks"]
+        assert {each["timeoutSeconds"] for each in webhooks} == {15}
+    assert "for up to 15 seconds" in text
+
+
+def ended_after(probe: dict[str, int]) -> tuple[int, int]:
+    """When a probe has failed for good, in seconds from the moment when nobody answers any more."""
+    least = (probe["failureThreshold"] - 1) * probe["periodSeconds"] + probe["timeoutSeconds"]
+    return least, least + probe["periodSeconds"]
 
 
 def test_the_limits_and_the_load_that_operators_read_of_are_those_of_the_code() -> None:
