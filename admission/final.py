@@ -32,6 +32,10 @@ from shared.vocabulary import ANNOTATION_ATTACHMENTS, KIND_VMI, KUBEVIRT_GROUP
 
 _RECORD: Final = annotation_field(ANNOTATION_ATTACHMENTS)
 _GPUS: Final = "spec.domain.devices.gpus"
+_WRITTEN: Final = (
+    "what the mutating webhook vmis.gpu.cozystack.io writes: it is not installed, or another "
+    "webhook took it out"
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,9 @@ def misspelt(case: Case) -> Iterator[Cause]:
 
 def record_malformed(case: Case) -> Iterator[Cause]:
     """It has no record that admission wrote."""
-    if isinstance(case.record, Malformed):
+    if ANNOTATION_ATTACHMENTS not in annotations_of(case.vmi):
+        yield malformed_cause(_RECORD, "missing", _WRITTEN)
+    elif isinstance(case.record, Malformed):
         yield from told(case.record)
 
 

@@ -92,7 +92,10 @@ ALONE: dict[str, tuple[Change, str, str]] = {
     "record_malformed": (
         lambda thing: notes(thing).pop(RECORD),
         "Malformed",
-        f"metadata.annotations[{RECORD}]: null, expected a JSON array as admission writes it",
+        (
+            f"metadata.annotations[{RECORD}]: missing, expected what the mutating webhook "
+            "vmis.gpu.cozystack.io writes: it is not installed, or another webhook took it out"
+        ),
     ),
     "record_differs": (
         set_annotation("gpu.cozystack.io/classes", entries(("a100", 8))),
