@@ -74,6 +74,10 @@ def elsewhere(scene: Scene) -> Object:
     return made
 
 
+ADDED: Final = patches(VMI, "bare", {"spec": {"domain": {"devices": {"gpus": [ENTRY]}}}})
+"""A GPU by its name is added to a VM instance that is there."""
+
+
 def by(user: User, named: str, act: Act, without: str = "") -> Lawful:
     """What is let in, in the order in which one reads it."""
     return Lawful(named, "raw-name", user, act, without)
@@ -105,14 +109,15 @@ ATTACKS: Final = (
         creates(lambda _: demanding(vmi("mine"), limits={GPU: 1})),
         AMOUNTS,
     ),
-    attack(
-        MIGHTY,
-        "one is added later",
-        patches(VMI, "bare", {"spec": {"domain": {"devices": {"gpus": [ENTRY]}}}}),
-        DEVICES,
-    ),
+    attack(MIGHTY, "one is added later", ADDED, DEVICES),
     attack(TENANT, "a pod with a GPU", creates(lambda _: limited(pod("p"), GPU)), AMOUNTS),
     attack(REPLICAS, "of a template", creates(lambda _: limited(pod("p"), GPU)), AMOUNTS),
+    attack(
+        MANAGER,
+        "of a template, where all controllers have one account",
+        creates(lambda _: limited(pod("p"), GPU)),
+        AMOUNTS,
+    ),
     attack(
         TENANT,
         "in an init container",
@@ -152,8 +157,8 @@ LAWFUL: Final = (
         "asks-for-something-new",
     ),
     by(TENANT, "an annotation of it", patches(VMI, "raw", SEEN)),
-    by(COLLECTOR, "the garbage collector passes", creates(raw)),
-    by(NAMESPACES, "the namespace controller passes", creates(raw)),
-    by(MANAGER, "the controller manager passes", creates(raw), NOT_OURS),
+    by(COLLECTOR, "the garbage collector passes", ADDED),
+    by(NAMESPACES, "the namespace controller passes", ADDED),
+    by(MANAGER, "the controller manager passes", ADDED, NOT_OURS),
     by(MASTER, "system:masters passes", creates(raw)),
 )

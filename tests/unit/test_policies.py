@@ -114,14 +114,20 @@ def test_kubernetes_own_collectors_and_masters_pass_everywhere(
 ) -> None:
     del binding
     first = policy["spec"]["matchConditions"][0]
-    assert set(re.findall(r'"([^"]+)"', first["expression"])) == {
+    expression = first["expression"]
+    if policy["metadata"]["name"] == named("raw-name"):
+        # Pods that are made of tenants' templates are judged, whoever makes them.
+        on_updates = 'request.operation == "UPDATE" && '
+        assert on_updates in expression
+        expression = expression.replace(on_updates, "")
+    assert set(re.findall(r'"([^"]+)"', expression)) == {
         words.GROUP_MASTERS,
         "system:serviceaccount:kube-system:generic-garbage-collector",
         "system:serviceaccount:kube-system:namespace-controller",
         "system:kube-controller-manager",
     }
     same = PAIRS[0][0]["spec"]["matchConditions"][0]
-    assert first == same
+    assert (first["name"], expression.split()) == (same["name"], same["expression"].split())
 
 
 @pytest.mark.parametrize(("policy", "binding"), EACH)
