@@ -23,6 +23,7 @@ from admission.review import (
     refusal,
     require_kind,
 )
+from shared.core.annotations import shown
 from shared.core.model import Vmi
 from shared.core.scheduling import Toleration
 from shared.errors import Cause
@@ -122,13 +123,26 @@ def inputs_unreadable(case: Case) -> Iterator[Refuse]:
         yield refusal(case.request, Reason.INPUTS_UNREADABLE, causes)
 
 
+def stranger(case: Case) -> str:
+    """Why a pod may not pose as a launcher: who made it, where that is not KubeVirt.
+
+    KubeVirt's pods are refused so where the settings have another account of it.
+    """
+    accounts = case.inputs.hoster.settings.kubevirt_usernames
+    if case.request.username in accounts:
+        return _STRANGER
+    expected = " or ".join(sorted(accounts))
+    made = f"this one was made by {shown(case.request.username)}, expected {expected}"
+    return f"{_STRANGER}; {made} (setting kubevirtUsernames)"
+
+
 def poses(case: Case) -> Iterator[Refuse]:
     """A pod with our mark or our record that is no launcher of a VM with GPUs (6.2.2)."""
     if case.vmi is None:
         annotations = annotations_of(case.pod)
         for name in (ANNOTATION_LAUNCHER, ANNOTATION_ATTACHMENTS):
             if name in annotations:
-                yield forbidden(case.request, _STRANGER, annotation_field(name))
+                yield forbidden(case.request, stranger(case), annotation_field(name))
 
 
 def names_the_gate(case: Case) -> Iterator[Refuse]:
@@ -136,7 +150,7 @@ def names_the_gate(case: Case) -> Iterator[Refuse]:
     if case.vmi is None:
         for index, gate in enumerate(gates_of(case.pod)):
             if gate.get("name") == GATE:
-                yield forbidden(case.request, _STRANGER, f"spec.schedulingGates[{index}].name")
+                yield forbidden(case.request, stranger(case), f"spec.schedulingGates[{index}].name")
 
 
 CHAIN: Final[tuple[Rule, ...]] = (inputs_unreadable, poses, names_the_gate)

@@ -111,5 +111,7 @@ async def test_a_pod_of_a_tenant_that_names_our_gate_is_refused(acme: Tenant) ->
         await acme.api.create(pod)
     assert refused.value.message == (
         'admission webhook "pods.gpu.cozystack.io" denied the request: '
-        f"spec.schedulingGates[1].name: {STRANGER}"
+        f'spec.schedulingGates[1].name: {STRANGER}; this one was made by "{acme.user.name}", '
+        "expected system:serviceaccount:cozy-kubevirt:kubevirt-controller "
+        "(setting kubevirtUsernames)"
     )

@@ -104,7 +104,8 @@ REFUSED = (
         "tenant-acme",
         "Forbidden",
         "spec.schedulingGates[0].name: only pods that KubeVirt makes for a virtual machine with"
-        " GPUs have it",
+        ' GPUs have it; this one was made by "tenant-acme-user", expected'
+        " system:serviceaccount:cozy-kubevirt:kubevirt-controller (setting kubevirtUsernames)",
     ),
     Try(
         "class-conflict.yaml",

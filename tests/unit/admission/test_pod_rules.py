@@ -33,6 +33,7 @@ from tests.unit.admission.launchers import (
 from tests.unit.scripted_api import Raw
 
 STRANGER = "only pods that KubeVirt makes for a virtual machine with GPUs have it"
+EXPECTED = "system:serviceaccount:cozy-kubevirt:kubevirt-controller (setting kubevirtUsernames)"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,10 @@ def test_who_poses_as_a_launcher_is_refused(pod: Raw, inputs: PodInputs, usernam
     got = reviewed(pod, inputs, username)
     assert isinstance(got, Refuse)
     assert (got.code, got.reason) == (403, "Forbidden")
-    assert got.message == f"metadata.annotations[{RECORD}]: {STRANGER}"
+    told = f'; this one was made by "{username}", expected {EXPECTED}'
+    if username == KUBEVIRT_USER:
+        told = ""
+    assert got.message == f"metadata.annotations[{RECORD}]: {STRANGER}{told}"
 
 
 @pytest.mark.parametrize("annotation", [RECORD, MARK])
@@ -100,7 +104,8 @@ def test_our_annotations_on_any_other_pod_are_refused(annotation: str) -> None:
     pod = {"metadata": {"name": "web", "annotations": {annotation: UID}}, "spec": {}}
     got = reviewed(pod, KNOWN, TENANT)
     assert isinstance(got, Refuse)
-    assert got.message == f"metadata.annotations[{annotation}]: {STRANGER}"
+    told = f'{STRANGER}; this one was made by "alice", expected {EXPECTED}'
+    assert got.message == f"metadata.annotations[{annotation}]: {told}"
 
 
 def test_our_gate_on_any_other_pod_is_refused() -> None:
@@ -110,7 +115,8 @@ def test_our_gate_on_any_other_pod_is_refused() -> None:
     }
     got = reviewed(pod, PodInputs(HOSTER), TENANT)
     assert isinstance(got, Refuse)
-    assert got.message == f"spec.schedulingGates[1].name: {STRANGER}"
+    told = f'{STRANGER}; this one was made by "alice", expected {EXPECTED}'
+    assert got.message == f"spec.schedulingGates[1].name: {told}"
 
 
 def test_what_cannot_be_read_refuses_and_kubevirt_tries_again() -> None:
