@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,8 @@ from tests.cluster.waiting import wait_until
 SCRAPER: Final = "admission-tests-scraper"
 
 _REVIEWS: Final = re.compile(r"^gpu_apiserver_admission_reviews_total\{.*\} (\S+)$", re.MULTILINE)
+
+_AGES: Final = re.compile(r"^gpu_apiserver_collection_age_seconds\{.*\} (\S+)$", re.MULTILINE)
 
 
 async def token_of(admin: Api, name: str, namespace: str) -> str:
@@ -79,6 +82,25 @@ class Reviews:
             session.get(f"{self.url}/metrics", ssl=self.tls, headers=headers) as answer,
         ):
             return answer.status, await answer.text()
+
+    async def oldest(self) -> float:
+        """How old is what our server knows of the cluster, in seconds."""
+        status, text = await self.figures()
+        assert status == 200, text
+        return max(map(float, _AGES.findall(text)))
+
+    async def until_seen_anew(self) -> None:
+        """Wait until our server knows of each collection how it is after this call began.
+
+        Something hung before: what is known is then not too old yet, and may get so.
+        """
+        began = time.monotonic()
+
+        async def is_newer() -> bool:
+            oldest = await self.oldest()
+            return oldest < time.monotonic() - began
+
+        await wait_until(is_newer, "all of the cluster has been looked at since")
 
     async def counted(self) -> int:
         """All reviews so far."""

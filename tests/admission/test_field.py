@@ -16,6 +16,7 @@ import pytest
 
 from shared import vocabulary as words
 from tests.admission.calling import Caller, review
+from tests.admission.counting import Reviews
 from tests.admission.launching import Launching, shown
 from tests.catalog.objects import claim, gpu_class, quota
 from tests.catalog.tenants import Tenant
@@ -307,7 +308,7 @@ async def asleep(catalog: Catalog) -> AsyncIterator[None]:
 
 
 async def test_reads_that_hang_end_in_a_refusal_and_are_forgotten(
-    enforced: Catalog, acme: Tenant, call: Caller
+    enforced: Catalog, acme: Tenant, call: Caller, reviews: Reviews
 ) -> None:
     """Trouble A12: each is answered before its caller gives up, and who went costs nothing."""
     body = orjson.dumps(review())
@@ -330,3 +331,4 @@ async def test_reads_that_hang_end_in_a_refusal_and_are_forgotten(
         return judged.status == 201 and ordered.body["reason"] == "NoCapacity"
 
     await wait_until(is_well, "VMs and orders are judged again")
+    await reviews.until_seen_anew()

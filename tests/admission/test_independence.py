@@ -207,7 +207,7 @@ ENDINGS = ("context deadline exceeded", "net/http: TLS handshake timeout")
 
 
 async def test_a_server_that_hangs_is_told_of_in_the_words_of_the_documents(
-    enforced: Catalog, acme: Tenant
+    enforced: Catalog, acme: Tenant, reviews: Reviews
 ) -> None:
     order = claim(acme.namespace, "order", "a100", 1)
     path = await acme.api.path(CLAIM, acme.namespace)
@@ -223,6 +223,7 @@ async def test_a_server_that_hangs_is_told_of_in_the_words_of_the_documents(
         )
     finally:
         os.kill(process.pid, signal.SIGCONT)
+        await reviews.until_seen_anew()
     told = [reply.body["message"] for reply in replies]
     assert {reply.body["reason"] for reply in replies} == {"InternalError"}
     assert sorted(each for each in ENDINGS for message in told if message.endswith(each)) == sorted(
