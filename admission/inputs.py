@@ -8,7 +8,7 @@ not be read is listed in `unread`; its field then holds nothing, and no decision
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
@@ -260,7 +260,6 @@ class ClassInputs:
 class VmiNeeds:
     """What to read for a VMI: `owner` is the name of its VirtualMachine, empty for none."""
 
-    namespace: str
     claims: tuple[str, ...]
     classes: frozenset[str]
     owner: str
@@ -296,8 +295,11 @@ class Reader(Protocol):
     A read that fails is listed in `unread`; nothing is raised but at cancellation.
     """
 
-    async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
-        """Everything that a decision about a VMI takes."""
+    async def for_vmi(self, namespace: str, needs: Callable[[], VmiNeeds]) -> VmiInputs:
+        """Everything that a decision about a VMI takes.
+
+        `needs` is called once reading has begun: most of it is the same for all of a namespace.
+        """
 
     async def for_final(self) -> FinalInputs:
         """What the last look at a VMI takes; from memory."""

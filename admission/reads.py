@@ -200,18 +200,20 @@ class KubernetesReader:
         self._vmis = Source(api, _single(decode.vmi))
         self._migrations = Source(api, _single(decode.migration))
 
-    async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
+    async def for_vmi(self, namespace: str, needs: Callable[[], VmiNeeds]) -> VmiInputs:
         """Everything that a decision about a VMI takes."""
-        state, namespace = self._known.state, needs.namespace
-        seen = {
-            name: known.attached_to
-            for name in needs.claims
-            if (known := state.holders.claims.get((namespace, name))) and known.attached_to
-        }
+        state = self._known.state
         async with asyncio.TaskGroup() as tasks:
             hoster = self._hoster(tasks, namespace)
-            claims = [tasks.create_task(self._claim(namespace, name)) for name in needs.claims]
-            owner = tasks.create_task(self._vm(namespace, needs.owner))
+            await asyncio.sleep(0)  # these leave; the API server works while the VMI is looked at
+            asked = needs()
+            seen = {
+                name: known.attached_to
+                for name in asked.claims
+                if (known := state.holders.claims.get((namespace, name))) and known.attached_to
+            }
+            claims = [tasks.create_task(self._claim(namespace, name)) for name in asked.claims]
+            owner = tasks.create_task(self._vm(namespace, asked.owner))
             holders = {
                 holder: tasks.create_task(self._present(namespace, holder))
                 for holder in set(seen.values())
@@ -228,15 +230,15 @@ class KubernetesReader:
             hoster=found,
             claims=named,
             present=frozenset(h.uid for h, answer in present.items() if answer.value),
-            rivals={name: rivals(state, namespace, name) for name in needs.claims},
+            rivals={name: rivals(state, namespace, name) for name in asked.claims},
             owner=owner.result().value,
-            views=self._views(namespace, needs.classes) if found.by_scheduler else {},
+            views=self._views(namespace, asked.classes) if found.by_scheduler else {},
             unread=(
                 *unread,
                 *_unread(task.result() for task in claims),
                 *_unread([owner.result()]),
                 *_unread(present.values()),
-                *(self._unknown(_VMIS) if needs.claims else ()),
+                *(self._unknown(_VMIS) if asked.claims else ()),
             ),
         )
 
@@ -315,7 +317,8 @@ class KubernetesReader:
 
     def _views(self, namespace: str, classes: Iterable[str]) -> dict[str, View]:
         known = self._known
-        age, refused = known.age(), known.refused()
+        age = known.age()
+        refused = known.refused() if known.state.unreadable else {}
         return {
             name: View.of(known.state, namespace, name, age, known.age_max, refused)
             for name in classes

@@ -169,10 +169,11 @@ class Webhooks:
             raise TimedOut(f"GPU admission: no review in {self._body_seconds:g} s") from None
 
     async def _vmi(self, request: Request) -> Decision:
-        needs = vmi.needs(request)
-        if needs is None:
+        judged = vmi.Judged.of(request)
+        if judged is None:
             return Allow()
-        return vmi.decide(request, await self._reader.for_vmi(needs))
+        inputs = await self._reader.for_vmi(request.namespace, judged.needs)
+        return vmi.decide(request, inputs, judged=judged)
 
     async def _final(self, request: Request) -> Decision:
         return final.decide(request, await self._reader.for_final())

@@ -53,17 +53,46 @@ _RECORD: Final = ("metadata", "annotations", ANNOTATION_ATTACHMENTS)
 
 
 @dataclass(frozen=True)
-class Case:
-    """One VMI and what is known about what it asks for."""
+class Judged:
+    """A VMI that a decision is about."""
 
-    namespace: str
     vmi: Json
-    inputs: VmiInputs
+
+    @classmethod
+    def of(cls, request: Request) -> Judged | None:
+        """The VMI of a review, None where no decision is taken.
+
+        Raises:
+            BadRequest: the review is about another kind.
+        """
+        require_kind(request, KUBEVIRT_GROUP, KIND_VMI)
+        vmi = request.object
+        return (
+            None if request.operation != "CREATE" or vmi is None or not is_ours(vmi) else cls(vmi)
+        )
 
     @cached_property
     def asked(self) -> Asked:
         """What its annotations ask for."""
         return Asked.of(self.vmi)
+
+    def needs(self) -> VmiNeeds:
+        """What to read for a decision, besides what the hoster has set."""
+        return VmiNeeds(
+            claims=self.asked.claims[:LIMIT_ENTRIES],
+            classes=frozenset(entry.class_name for entry in self.asked.classes),
+            owner=controller_of(self.vmi, KIND_VM).name,
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """One VMI and what is known about what it asks for."""
+
+    namespace: str
+    vmi: Json
+    asked: Asked
+    inputs: VmiInputs
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
@@ -329,38 +358,24 @@ CHAIN: Final[tuple[tuple[Reason, Rule], ...]] = (
 """Every rule, in the order of precedence (rule 3.4)."""
 
 
-def needs(request: Request) -> VmiNeeds | None:
-    """What to read for a decision; None where it takes nothing.
-
-    Raises:
-        BadRequest: the review is about another kind.
-    """
-    vmi = _judged(request)
-    if vmi is None:
-        return None
-    asked = Asked.of(vmi)
-    return VmiNeeds(
-        namespace=request.namespace,
-        claims=asked.claims[:LIMIT_ENTRIES],
-        classes=frozenset(entry.class_name for entry in asked.classes),
-        owner=controller_of(vmi, KIND_VM).name,
-    )
-
-
 def decide(
-    request: Request, inputs: VmiInputs, chain: Sequence[tuple[Reason, Rule]] = CHAIN
+    request: Request,
+    inputs: VmiInputs,
+    chain: Sequence[tuple[Reason, Rule]] = CHAIN,
+    judged: Judged | None = None,
 ) -> Decision:
     """Refuse a VMI for the first reason that holds, or give it what it asks for.
 
-    Applied to its own result it changes nothing.
+    Applied to its own result it changes nothing. `judged` is the VMI of the request, where it has
+    been looked at before.
 
     Raises:
         BadRequest: the review is about another kind.
     """
-    vmi = _judged(request)
-    if vmi is None:
+    judged = judged or Judged.of(request)
+    if judged is None:
         return Allow()
-    case = Case(request.namespace, vmi, inputs)
+    case = Case(request.namespace, judged.vmi, judged.asked, inputs)
     for reason, rule in chain:
         causes = tuple(rule(case))
         if causes:
@@ -371,17 +386,6 @@ def decide(
         wrong = malformed_cause(misshapen.field, misshapen.value, misshapen.expected)
         return refusal(request, Reason.MALFORMED, [wrong])
     return Allow(patch.operations, tuple(deprecated(case)))
-
-
-def _judged(request: Request) -> Json | None:
-    """The VMI that a decision is about, None where it takes none.
-
-    Raises:
-        BadRequest: the review is about another kind.
-    """
-    require_kind(request, KUBEVIRT_GROUP, KIND_VMI)
-    vmi = request.object
-    return None if request.operation != "CREATE" or vmi is None or not is_ours(vmi) else vmi
 
 
 def expand(case: Case) -> Patch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,8 +48,8 @@ class Slow:
         await self.gate.wait()
         return ClassInputs()
 
-    async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
-        raise AssertionError(needs)
+    async def for_vmi(self, namespace: str, needs: Callable[[], VmiNeeds]) -> VmiInputs:
+        raise AssertionError(namespace, needs)
 
     async def for_final(self) -> FinalInputs:
         raise AssertionError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import orjson
@@ -19,6 +19,7 @@ from shared.kube.collections import CLUSTER
 from shared.settings import GpuSettings, parse
 from tests.unit.scripted_api import Raw
 
+LAB = "tenant-acme-lab"
 CLASSES = "/apis/gpu.cozystack.io/v1alpha1/gpuclasses"
 KUBEVIRTS = "/apis/kubevirt.io/v1/kubevirts"
 SETTINGS = "/api/v1/namespaces/cozy-gpu/configmaps/gpu-settings"
@@ -74,13 +75,13 @@ def reader(api: Api, state: ClusterState | None = None, **ages: float) -> Kubern
     return KubernetesReader(api, Known(state or ClusterState(), lambda: known, GpuSettings))
 
 
-def needs(*claims: str, owner: str = "") -> VmiNeeds:
-    return VmiNeeds("tenant-acme-lab", claims, frozenset({"a100"}), owner)
+def needs(*claims: str, owner: str = "") -> Callable[[], VmiNeeds]:
+    return lambda: VmiNeeds(claims, frozenset({"a100"}), owner)
 
 
 async def test_everything_for_a_vm_is_read_in_one_round() -> None:
     api = Api({claim_at("train"): claim("train"), vm_at("vm1"): vm("vm1")})
-    got = await reader(api).for_vmi(needs("train", owner="vm1"))
+    got = await reader(api).for_vmi(LAB, needs("train", owner="vm1"))
     assert got.unread == ()
     assert set(got.claims) == {"train"}
     assert got.owner is not None
@@ -102,7 +103,7 @@ async def test_everything_for_a_vm_is_read_in_one_round() -> None:
 
 async def test_what_the_api_server_works_at_longest_is_asked_for_first() -> None:
     api = Api({})
-    await reader(api).for_vmi(needs("train", owner="vm1"))
+    await reader(api).for_vmi(LAB, needs("train", owner="vm1"))
     assert api.asked[0] == CLASSES
     await reader(api).for_order(OrderNeeds("tenant-acme-lab", "a100"))
     assert api.asked[8] == CLASSES
@@ -116,10 +117,10 @@ async def test_a_class_is_as_it_is_now_for_the_next_decision() -> None:
         spec = {"mode": "Passthrough", "resourceName": resource}
         metadata = {"resourceVersion": f"{number}"}
         api.answers = {CLASSES: {"items": [a100 | {"spec": spec}], "metadata": metadata}}
-        hoster = (await read.for_vmi(needs())).hoster
+        hoster = (await read.for_vmi(LAB, needs())).hoster
         assert hoster.classes["a100"].resource_name == resource
     api.answers = {}
-    assert (await read.for_vmi(needs())).hoster.classes == {}
+    assert (await read.for_vmi(LAB, needs())).hoster.classes == {}
 
 
 async def test_a_class_that_comes_to_name_the_resource_of_another_is_in_conflict_at_once() -> None:
@@ -133,7 +134,7 @@ async def test_a_class_that_comes_to_name_the_resource_of_another_is_in_conflict
     found = []
     for other in ("nvidia.com/L40S", "nvidia.com/A100", "nvidia.com/L40S"):
         api.answers = {CLASSES: {"items": [a100, made("l40s", other)]}}
-        hoster = (await read.for_vmi(needs())).hoster
+        hoster = (await read.for_vmi(LAB, needs())).hoster
         found.append(hoster.in_conflict(hoster.classes["a100"]))
     assert found == [False, True, False]
 
@@ -143,11 +144,11 @@ async def test_a_setting_that_is_bad_reads_as_the_one_in_force_at_that_moment() 
     api = Api({SETTINGS: {"data": {"binderUsername": "", "forbidRawNames": "maybe"}}})
     ages = {collection.name: 0.5 for collection in CLUSTER}
     read = KubernetesReader(api, Known(ClusterState(), lambda: ages, lambda: in_force))
-    assert not (await read.for_vmi(needs())).hoster.settings.forbid_raw_names
+    assert not (await read.for_vmi(LAB, needs())).hoster.settings.forbid_raw_names
     in_force = replace(in_force, forbid_raw_names=True)
-    assert (await read.for_vmi(needs())).hoster.settings.forbid_raw_names
+    assert (await read.for_vmi(LAB, needs())).hoster.settings.forbid_raw_names
     api.answers = {SETTINGS: {"data": {"forbidRawNames": "false"}}}
-    assert not (await read.for_vmi(needs())).hoster.settings.forbid_raw_names
+    assert not (await read.for_vmi(LAB, needs())).hoster.settings.forbid_raw_names
 
 
 async def test_whom_a_claim_is_attached_to_is_read_too_known_before_or_not() -> None:
@@ -163,7 +164,7 @@ async def test_whom_a_claim_is_attached_to_is_read_too_known_before_or_not() -> 
             vm_at("late"): vm("late"),
         }
     )
-    got = await reader(api, state).for_vmi(needs("known", "news", "orphan"))
+    got = await reader(api, state).for_vmi(LAB, needs("known", "news", "orphan"))
     assert got.present == {"vm-early", "vm-late"}
     assert api.asked.count(vm_at("early")) == 1
 
@@ -189,14 +190,14 @@ async def test_an_instance_that_no_vm_owns_has_its_claim_until_it_is_final(
         "status": {"phase": phase},
     }
     at = vm_at("x").replace("virtualmachines", "virtualmachineinstances")
-    got = await reader(Api({claim_at("train"): held, at: instance})).for_vmi(needs("train"))
+    got = await reader(Api({claim_at("train"): held, at: instance})).for_vmi(LAB, needs("train"))
     assert (got.present, got.unread) == (frozenset({"vmi-1"} if is_present else ()), ())
 
 
 async def test_a_vm_of_the_name_but_not_the_uid_is_another() -> None:
     other = {"metadata": {"name": "x", "namespace": "tenant-acme-lab", "uid": "vm-another"}}
     api = Api({claim_at("train"): claim("train", holder="x"), vm_at("x"): other})
-    assert (await reader(api).for_vmi(needs("train"))).present == frozenset()
+    assert (await reader(api).for_vmi(LAB, needs("train"))).present == frozenset()
 
 
 async def test_an_order_learns_which_right_is_missing_and_how_old_what_is_known_is() -> None:
@@ -218,7 +219,7 @@ async def test_an_order_learns_which_right_is_missing_and_how_old_what_is_known_
 async def test_what_has_a_name_that_nothing_can_have_is_not_there(name: str) -> None:
     """Whoever makes an object writes its owner's name; an odd one is no trouble of ours."""
     api = Api({})
-    got = await reader(api).for_vmi(needs(owner=name))
+    got = await reader(api).for_vmi(LAB, needs(owner=name))
     assert (got.owner, got.unread) == (None, ())
     pod = await reader(api).for_pod(PodNeeds("tenant-acme-lab", name, name))
     assert (pod.vmi, pod.migration, pod.unread) == (None, None, ())
@@ -233,7 +234,7 @@ async def test_the_line_of_a_tenant_has_the_ancestors_that_exist() -> None:
             },
         }
     )
-    hoster = (await reader(api).for_vmi(needs())).hoster
+    hoster = (await reader(api).for_vmi(LAB, needs())).hoster
     assert hoster.line == ("tenant-acme-lab", "tenant-root")
     assert hoster.namespaces["tenant-root"].entitlement == "entitled"
 
@@ -265,20 +266,20 @@ async def test_what_cannot_be_read_is_named_with_its_cause(
     path: str, what: str, error: ApiError, why: str
 ) -> None:
     with capture_logs() as told:
-        got = await reader(Api({path: error})).for_vmi(needs("train", owner="vm1"))
+        got = await reader(Api({path: error})).for_vmi(LAB, needs("train", owner="vm1"))
     assert got.unread == (Unread(what, why),)
     assert [(each["what"], each["error"]) for each in told] == [(what, str(error))]
 
 
 async def test_a_vm_with_claims_is_not_judged_before_the_other_vms_are_known() -> None:
     unknown = reader(Api({}), virtualmachineinstances=float("inf"))
-    assert (await unknown.for_vmi(needs("train"))).unread == (
+    assert (await unknown.for_vmi(LAB, needs("train"))).unread == (
         Unread("the virtual machines", "they are not known yet"),
     )
-    assert (await unknown.for_vmi(needs())).unread == ()
+    assert (await unknown.for_vmi(LAB, needs())).unread == ()
     state = ClusterState()
     state.set_unreadable({"virtualmachineinstances"})
-    assert (await reader(Api({}), state).for_vmi(needs("train"))).unread == (
+    assert (await reader(Api({}), state).for_vmi(LAB, needs("train"))).unread == (
         Unread("the virtual machines", "we may not read them"),
     )
 
@@ -293,11 +294,11 @@ async def test_settings_are_as_read_and_a_bad_one_is_as_it_was_last_known() -> N
     ages = {collection.name: 0.5 for collection in CLUSTER}
     api = Api({SETTINGS: {"data": {"enabled": "maybe", "kubevirtUsernames": "a,b"}}})
     known = Known(ClusterState(), lambda: ages, lambda: last)
-    found = (await KubernetesReader(api, known).for_vmi(needs())).hoster
+    found = (await KubernetesReader(api, known).for_vmi(LAB, needs())).hoster
     assert not found.settings.reading.enabled, "the last good value"
     assert not found.by_scheduler, "what is not said is as it is by default"
     assert set(found.settings.kubevirt_usernames) == {"a", "b"}
-    none = (await KubernetesReader(Api({}), known).for_vmi(needs())).hoster
+    none = (await KubernetesReader(Api({}), known).for_vmi(LAB, needs())).hoster
     assert none.settings == GpuSettings()
 
 
@@ -319,7 +320,7 @@ async def test_vms_that_name_a_claim_in_their_record_are_its_rivals() -> None:
     state = ClusterState()
     record = (RecordEntry("train", -1, "a100", "nvidia.com/A100", 1),)
     state.apply(Put(Vmi("tenant-acme-lab", "elder", "uid-elder", record=record)))
-    got = await reader(Api({}), state).for_vmi(needs("train"))
+    got = await reader(Api({}), state).for_vmi(LAB, needs("train"))
     assert got.rivals == {"train": frozenset({"elder"})}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -38,8 +38,8 @@ class Nothing:
         self.unread = unread
         self.asked: list[object] = []
 
-    async def for_vmi(self, needs: VmiNeeds) -> VmiInputs:
-        self.asked.append(needs)
+    async def for_vmi(self, namespace: str, needs: Callable[[], VmiNeeds]) -> VmiInputs:
+        self.asked.append((namespace, needs()))
         return VmiInputs()
 
     async def for_final(self) -> FinalInputs:

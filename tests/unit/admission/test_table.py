@@ -45,7 +45,7 @@ class Reading:
             if raw["kind"] == "Namespace":
                 self.tenants.add(raw["metadata"]["name"])
 
-    def inputs(self, needs: VmiNeeds, settings: dict[str, str]) -> VmiInputs:
+    def inputs(self, namespace: str, needs: VmiNeeds, settings: dict[str, str]) -> VmiInputs:
         state = self.state
         parsed, problems = parse(settings, GpuSettings())
         assert not problems
@@ -54,10 +54,10 @@ class Reading:
             parsed,
             Classes(state.classes),
             state.kubevirt,
-            self.tenants.line(needs.namespace),
+            self.tenants.line(namespace),
             state.namespaces,
         )
-        keys = {name: (needs.namespace, name) for name in needs.claims}
+        keys = {name: (namespace, name) for name in needs.claims}
         there = {vm.uid for vm in self.vms.values()}
         there |= {each.uid for each in state.holders.vmis.values() if not each.final}
         return VmiInputs(
@@ -68,10 +68,10 @@ class Reading:
                 if key in state.holders.claims
             },
             present=frozenset(there),
-            rivals={name: rivals(state, needs.namespace, name) for name in keys},
-            owner=self.vms.get((needs.namespace, needs.owner)),
+            rivals={name: rivals(state, namespace, name) for name in keys},
+            owner=self.vms.get((namespace, needs.owner)),
             views={
-                name: View.of(state, needs.namespace, name, 0.5)
+                name: View.of(state, namespace, name, 0.5)
                 for name in needs.classes
                 if hoster.by_scheduler
             },
@@ -80,9 +80,9 @@ class Reading:
 
 def asked_and_read(case: Case) -> tuple[Request, VmiInputs]:
     asked = request(case.vmi, kind=KIND, namespace=case.namespace)
-    needs = vmi.needs(asked)
-    assert needs is not None
-    return asked, Reading().inputs(needs, case.settings)
+    judged = vmi.Judged.of(asked)
+    assert judged is not None
+    return asked, Reading().inputs(case.namespace, judged.needs(), case.settings)
 
 
 def test_the_table_has_thirty_of_each_sort() -> None:

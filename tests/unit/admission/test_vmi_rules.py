@@ -285,16 +285,16 @@ def test_what_is_none_of_ours_is_let_in_untouched_and_needs_no_read(
     thing: Raw | None, operation: str
 ) -> None:
     asked = request(thing, kind=KIND, operation=operation)
-    assert rules.needs(asked) is None
+    assert rules.Judged.of(asked) is None
     unread = VmiInputs(hoster(enabled=False), unread=(Unread("everything", "down"),))
     assert rules.decide(asked, unread) == Allow()
 
 
 def test_what_is_read_for_a_decision_is_named_before() -> None:
     thing = vmi(entries(("a100", 1), ("l40s", 2)), '["b","a"]', vm=("vm1", "vm-1"))
-    assert rules.needs(request(thing, kind=KIND, namespace="tenant-x")) == VmiNeeds(
-        "tenant-x", ("b", "a"), frozenset({"a100", "l40s"}), "vm1"
-    )
+    judged = rules.Judged.of(request(thing, kind=KIND))
+    assert judged is not None
+    assert judged.needs() == VmiNeeds(("b", "a"), frozenset({"a100", "l40s"}), "vm1")
 
 
 def test_nothing_depends_on_who_asks() -> None:
