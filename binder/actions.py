@@ -157,6 +157,17 @@ class StartPod:
 
 
 @dataclass(frozen=True, slots=True)
+class FencePod:
+    """See to it that no start of a pod is accepted that an earlier leader may still send.
+
+    A start names the pod's version, so a change of the pod does. Comes before what frees units
+    with which a pod at our gate could have been started (rule 7.1).
+    """
+
+    pod: Ref
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """Delete this pod, and no other of its name."""
 
@@ -237,6 +248,7 @@ Action = (
     | AddFinalizer
     | RemoveFinalizer
     | StartPod
+    | FencePod
     | DeletePod
     | TellVmi
     | TellQuota

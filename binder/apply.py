@@ -15,10 +15,12 @@ from binder.actions import (
     BookClaim,
     DeleteClaim,
     DeletePod,
+    FencePod,
     Kind,
     ReleaseClaim,
     RemoveFinalizer,
     ReportClaim,
+    StartPod,
     Tell,
     Work,
 )
@@ -30,7 +32,7 @@ from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Unknown, 
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-_GONE_IS_DONE: Final = (DeleteClaim, DeletePod, RemoveFinalizer)
+_GONE_IS_DONE: Final = (DeleteClaim, DeletePod, FencePod, RemoveFinalizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,8 @@ def _current(action: Action, written: Mapping[tuple[Kind, str, str], Json]) -> A
             return replace(action, claim=replace(action.claim, uid=uid, version=version))
         case AddFinalizer() | RemoveFinalizer():
             return replace(action, object=replace(action.object, uid=uid, version=version))
+        case StartPod():
+            return replace(action, pod=replace(action.pod, version=version))
         case _:
             return action
 

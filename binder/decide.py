@@ -17,8 +17,10 @@ from binder.actions import (
     AddFinalizer,
     BookClaim,
     CreateClaim,
+    FencePod,
     Kind,
     Ref,
+    ReleaseClaim,
     StartPod,
     TellVmi,
     Work,
@@ -42,7 +44,7 @@ from binder.report import (
     words,
 )
 from binder.rewording import Rewording
-from binder.sets import ground, is_attached, is_lost
+from binder.sets import ground, is_attached, is_lost, pod_ref
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay, held_elsewhere, name_of
 from binder.units import Item, Unit, demand_of
@@ -256,11 +258,15 @@ class Decisions:
             prepare += made
             standing = booked(node, user)
             bookings += self._booking(item, node_name, standing, is_new=bool(made))
-        steps = [prepare, bookings]
+        fences = self._fences(unit) if freed else []
+        steps = [fences, prepare, bookings]
         pod = unit.pod
         if pod is not None:
             laid.append(replace(pod, pinned_to=node_name))
-            steps += [self._telling_refusal(unit), [_start(pod, node_name)]]
+            start = _start(pod, node_name)
+            if fences:
+                start = replace(start, pod=_after_first_write(start.pod))
+            steps += [self._telling_refusal(unit), [start]]
         self._trial.put(*laid, *freed)
         self._is_freeing |= bool(freed)
         self._add(self.works, unit.key, steps, laid)
@@ -292,6 +298,11 @@ class Decisions:
             )
         ]
 
+    def _fences(self, unit: Unit) -> list[Action]:
+        """Before units are freed: no earlier leader starts a pod of this set on them any more."""
+        gated = unit.gpu_set.gated if unit.gpu_set is not None else ()
+        return [FencePod(pod_ref(pod)) for pod in gated]
+
     def _put_back(self, unit: Unit) -> None:
         """What a unit holds it keeps."""
         self._trial.put(*(each for each in unit.claims if each.node_name))
@@ -321,9 +332,11 @@ class Decisions:
             reports += self._report(before, ref, standing)
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
         first = prepare + self._telling(unit, why, said)
-        steps = [first, [action for _, action in reports]]
+        told = [action for _, action in reports]
+        loses = any(isinstance(each, ReleaseClaim) for each in told)
+        steps = [self._fences(unit) if loses else [], first, told]
         if not first and reports and all(lacks is Gap.WORDS for lacks, _ in reports):
-            work = Work(unit.key, (tuple(steps[1]),))
+            work = Work(unit.key, (tuple(told),))
             self.rewordings.append(Rewording(work, words(unit.claims)))
         else:
             self._add(self.waiting, unit.key, steps, new)
@@ -448,7 +461,7 @@ def _start(pod: Pod, node_name: str) -> StartPod:
     placing = pod.placing
     assert placing is not None, "a pod at the gate is read with its placing"
     return StartPod(
-        Ref(pod.namespace, pod.name, pod.uid, placing.resource_version),
+        pod_ref(pod),
         node_name,
         placing.gates,
         json.loads(placing.affinity) if placing.affinity else {},

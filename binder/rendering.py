@@ -14,6 +14,7 @@ from binder.actions import (
     CreateClaim,
     DeleteClaim,
     DeletePod,
+    FencePod,
     Kind,
     Ref,
     ReleaseClaim,
@@ -88,7 +89,7 @@ def target(action: Action) -> tuple[Kind, Ref]:
             return Kind.CLAIM, action.claim
         case AddFinalizer() | RemoveFinalizer():
             return action.kind, action.object
-        case StartPod() | DeletePod():
+        case StartPod() | FencePod() | DeletePod():
             return Kind.POD, action.pod
         case TellVmi() | TellQuota():
             return Kind.EVENT, Ref(action.namespace, action.event_name)
@@ -153,6 +154,9 @@ def render(action: Action, epoch: int) -> Request:
             )
         case StartPod():
             return Patch(path, (*_same(ref), *_started(action)))
+        case FencePod():
+            fenced = {"metadata": {"annotations": {v.ANNOTATION_EPOCH: f"{epoch}"}}}
+            return Merge(path, fenced, ref.version)
         case DeletePod():
             # Whatever changed of it since: it must not run, and it is still the same pod.
             return Delete(path, ref.uid)

@@ -152,6 +152,9 @@ licence. Written by the binder."""
 LICENSE_LABEL: Final = "GPULICENSE"
 """Label of the volume, and serial of the disk, by which a guest finds its licence."""
 
+ANNOTATION_EPOCH: Final = f"{GROUP}/epoch"
+"""On a pod at our gate: the term whose leader saw to it that nobody before may start it."""
+
 ANNOTATION_EPHEMERAL: Final = "kubevirt.io/ephemeral-provisioning"
 """On a pod: it only binds a VM's volumes, and a launcher follows. Written by virt-controller."""
 

@@ -27,7 +27,7 @@ from tests.kubevirt.objects import (
 )
 from tests.simulation import facts
 from tests.simulation.policies import BINDER, BOOKING, account
-from tests.simulation.seen import CLAIMS, NODES, PODS, SYSTEMS, Seen
+from tests.simulation.seen import CLAIMS, NODES, PODS, SYSTEMS, VMIS, Seen
 from tests.simulation.store import ADDED, DELETED, MODIFIED, Change
 from tests.simulation.tenants import levels, limit
 
@@ -254,6 +254,8 @@ def a_reason_is_told_once(seen: Seen, change: Change) -> Iterator[str]:
     """One event for each change of reason, whatever the figures in it (rule 7.9)."""
     if change.kind.resource == CLAIMS and change.what != ADDED:
         _forget_what_changed(seen, change)
+    if change.kind.resource == VMIS and change.what == DELETED:
+        _forget_whom_it_left_a_claim(seen, change)
     if change.kind.resource != "events" or change.what != ADDED or not _is_ours(change):
         return
     event = change.after
@@ -284,6 +286,17 @@ def _forget_what_changed(seen: Seen, change: Change) -> None:
             continue
         named = {(namespace_of(vmi), each.claim) for each in facts.record_of(vmi)}
         if said != told and (change.key in named or users & {uid, facts.machine_of(vmi)}):
+            del seen.warned[uid]
+
+
+def _forget_whom_it_left_a_claim(seen: Seen, change: Change) -> None:
+    """What an order says may be why a VM waited that is gone: it names no VM."""
+    namespace = namespace_of(change.after)
+    left = {(namespace, each.claim) for each in facts.record_of(change.after) if each.claim}
+    for uid in [*seen.warned]:
+        vmi = seen.vmis.get(uid)
+        named = facts.record_of(vmi) if vmi is not None else []
+        if not left.isdisjoint((namespace_of(vmi or {}), each.claim) for each in named):
             del seen.warned[uid]
 
 
@@ -418,6 +431,10 @@ def _without_placement(pod: Raw) -> Raw:
     metadata = {
         k: each for k, each in pod["metadata"].items() if k not in {"resourceVersion", "generation"}
     }
+    annotations = dict(metadata.pop("annotations", None) or {})
+    annotations.pop(v.ANNOTATION_EPOCH, None)  # the fence of rule 7.1
+    if annotations:
+        metadata["annotations"] = annotations
     return {"spec": spec, "affinity": affinity, "metadata": metadata, "status": pod.get("status")}
 
 

@@ -297,6 +297,19 @@ def tells_of_each_change_of_reason(c: Cluster) -> None:
         c.put({**c.claim, "status": {"waiting": {"reason": reason}}}, A)
 
 
+def tells_again_since_an_order_still_says_why_another_vm_waited(c: Cluster) -> None:
+    """It passes on to this one, which whoever leads by then takes to have waited for that."""
+    order = c.order("order", 1)
+    recorded = things.record([], [order])
+    first, second = (
+        c.put(things.vmi(HOME, name, f"uid-of-{name}", recorded), KUBEVIRT)
+        for name in ("first", "second")
+    )
+    c.put(things.event(second, "ClaimInUse", "of first", "e1"), A)
+    c.drop(first)
+    c.put(things.event(second, "ClaimInUse", "of another", "e2"), B)
+
+
 def keeps_a_foreign_gate(c: Cluster) -> None:
     gates = (v.GATE, "x.io/other")
     spec = {**c.pod["spec"], "schedulingGates": [{"name": gate} for gate in gates]}
@@ -406,6 +419,7 @@ FINE: tuple[Callable[[Cluster], None], ...] = (
     tells_again_after_the_claim_that_said_it_went,
     tells_of_each_change_of_reason,
     tells_of_something_that_arrives_late,
+    tells_again_since_an_order_still_says_why_another_vm_waited,
     keeps_a_foreign_gate,
     could_not_know_that_it_is_on_again,
     lets_go_of_a_set_in_parts_while_it_is_off,

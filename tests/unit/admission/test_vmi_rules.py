@@ -224,7 +224,7 @@ def test_a_record_or_a_mark_without_class_or_claim_is_refused(annotation: str) -
 )
 def test_a_key_of_our_prefix_that_says_nothing_is_named_and_refused(key: str, shown: str) -> None:
     asked = request(vmi(annotations={key: ONE}), kind=KIND)
-    assert rules.needs(asked) is not None
+    assert rules.Judged.of(asked) is not None
     got = rules.decide(asked, PLAIN)
     assert isinstance(got, Refuse)
     assert (got.reason, got.code) == ("Malformed", 422)

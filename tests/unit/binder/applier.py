@@ -13,6 +13,7 @@ from binder.actions import (
     CreateClaim,
     DeleteClaim,
     DeletePod,
+    FencePod,
     Kind,
     Plan,
     Ref,
@@ -99,6 +100,12 @@ class Applier:
                 self._finalizer(action)
             case StartPod():
                 self._start(action)
+            case FencePod():
+                pod = self.state.holders.pods[action.pod.namespace, action.pod.name]
+                assert pod.placing is not None
+                _meets(action.pod, pod.uid, pod.placing.resource_version)
+                placing = replace(pod.placing, resource_version=self._next())
+                self.change(Put(replace(pod, placing=placing)))
             case DeletePod():
                 pod = self.state.holders.pods[action.pod.namespace, action.pod.name]
                 self.change(Gone(pod))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from binder.actions import (
     BookClaim,
     CreateClaim,
     DeleteClaim,
+    FencePod,
     Kind,
     Ref,
     RemoveFinalizer,
@@ -72,6 +74,28 @@ def test_a_pod_starts_only_after_every_claim_of_it_was_booked() -> None:
     results, _, _ = perform(server, Work("set/a", ((book("a"), book("b")), (START,))))
     assert results == [Result("set/a")]
     assert server.story == ["PATCH a/status", "PATCH b/status", "PATCH pods/pod"]
+
+
+def test_a_pod_that_was_fenced_starts_as_it_is_then() -> None:
+    server = Server()
+    fence, start = FencePod(START.pod), replace(START, pod=replace(START.pod, version=""))
+    work = Work("set/a", ((fence,), (book("a"),), (start,)))
+    results, _, _ = perform(server, work)
+    assert results == [Result("set/a")]
+    assert server.story == ["PATCH pods/pod", "PATCH a/status", "PATCH pods/pod"]
+    tested = {each["path"]: each["value"] for each in server.bodies[2] if each["op"] == "test"}
+    assert tested["/metadata/resourceVersion"] == "101", "that of the first answer"
+    assert tested["/metadata/uid"] == "uid-pod"
+
+
+def test_nothing_is_freed_where_the_pod_could_not_be_fenced() -> None:
+    for error, done in ((Conflict("x"), False), (Forbidden("x"), False), (NotFound("x"), True)):
+        server = Server()
+        server.answer("PATCH", "/pods/pod", error)
+        release = RemoveFinalizer(Kind.CLAIM, claim("b"), FINALIZER_CLAIM, (FINALIZER_CLAIM,))
+        (result,), _, _ = perform(server, Work("claim/b", ((FencePod(START.pod),), (release,))))
+        assert result.done is done, "a pod that is gone starts nowhere"
+        assert ("PATCH gpuclaims/b" in server.story) is done
 
 
 @pytest.mark.parametrize("error", [Conflict("x"), Forbidden("x"), NotFound("x"), Unavailable("x")])

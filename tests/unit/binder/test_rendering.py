@@ -13,6 +13,7 @@ from binder.actions import (
     CreateClaim,
     DeleteClaim,
     DeletePod,
+    FencePod,
     Kind,
     Ref,
     ReleaseClaim,
@@ -134,6 +135,11 @@ def test_a_template_claim_is_marked_and_owned_by_its_vmi() -> None:
 def test_deletions_name_the_object_and_a_claim_s_also_its_version() -> None:
     assert render(DeleteClaim(CLAIM), 5) == Delete(CLAIM_PATH, "u1", "7")
     assert render(DeletePod(POD), 5) == Delete(POD_PATH, "u2")
+
+
+def test_a_fence_changes_nothing_of_a_pod_but_its_version() -> None:
+    body = {"metadata": {"annotations": {"gpu.cozystack.io/epoch": "5"}}}
+    assert render(FencePod(POD), 5) == Merge(POD_PATH, body, POD.version)
 
 
 def test_finalizers_come_and_go_one_by_one() -> None:
