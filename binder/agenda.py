@@ -158,7 +158,8 @@ class Agenda:
 
     Attributes:
         budget_keys: those that name no GPU.
-        rewordings: units whose claims say why they wait in other words than those of now.
+        rewordings: units whose claims say why they wait in other words than those of now, or name
+            another reason of the stock's.
     """
 
     def __init__(self, state: ClusterState) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -43,7 +43,7 @@ from binder.report import (
     waits,
     words,
 )
-from binder.rewording import Rewording
+from binder.rewording import Rewording, is_alike
 from binder.sets import ground, is_attached, is_lost, pod_ref
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay, held_elsewhere, name_of
@@ -109,7 +109,8 @@ class Decisions:
     Attributes:
         works: what starts or moves.
         waiting: what waits, where its claims do not say why.
-        rewordings: what waits, where its claims say why in other words than those of now.
+        rewordings: what waits, where its claims say why in other words than those of now, or
+            name another reason of the stock's.
         left: keys of the units of which nobody knows what their claims should say.
     """
 
@@ -311,7 +312,8 @@ class Decisions:
         """A unit has no place: its claims say why; what they hold they keep (rule 7.9).
 
         But a set that is split, and cannot be gathered, is lost as a whole (rule 7.4). All claims
-        of a unit are written together; where that tells nothing but other words, it may wait.
+        of a unit are written together, after the event. Where that tells nothing but other words,
+        or another reason of the stock's, it may wait.
         """
         self._put_back(unit)
         # What is under way may hold the room that would gather it; then nobody knows yet.
@@ -331,12 +333,18 @@ class Decisions:
             standing = waits(why, _user(unit, item), lost=is_lost(before))
             reports += self._report(before, ref, standing)
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
-        first = prepare + self._telling(unit, why, said)
+        events = self._telling(unit, why, said)
         told = [action for _, action in reports]
         loses = any(isinstance(each, ReleaseClaim) for each in told)
-        steps = [self._fences(unit) if loses else [], first, told]
-        if not first and reports and all(lacks is Gap.WORDS for lacks, _ in reports):
-            work = Work(unit.key, (tuple(told),))
+        steps = [self._fences(unit) if loses else [], prepare + events, told]
+        may_wait = (
+            not prepare
+            and reports
+            and all(lacks is Gap.WORDS for lacks, _ in reports)
+            and not (events and self._is_news(unit, why, said))
+        )
+        if may_wait:
+            work = Work(unit.key, tuple(tuple(step) for step in steps if step))
             self.rewordings.append(Rewording(work, words(unit.claims)))
         else:
             self._add(self.waiting, unit.key, steps, new)
@@ -374,7 +382,7 @@ class Decisions:
             return []
         vmi = unit.gpu_set.vmi
         last = self._memory.last(vmi.uid)
-        if why.reason in (said if last is None else (last.reason,)):
+        if why.reason in self._told_last(vmi.uid, said):
             return []
         known = [f"{each}={said[each]}" for each in sorted(said)]
         if last is not None and not said and self._memory.has_told(vmi.uid, why.reason):
@@ -383,6 +391,16 @@ class Decisions:
         return [
             TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now, occasion)
         ]
+
+    def _told_last(self, uid: str, said: Mapping[str, str]) -> Collection[str]:
+        """The reasons that a VM was told last: as is remembered, else as its claims say."""
+        last = self._memory.last(uid)
+        return said.keys() if last is None else (last.reason,)
+
+    def _is_news(self, unit: Unit, why: Verdict, said: Mapping[str, str]) -> bool:
+        """Whether a VM was told last of a reason that this one does not stand for."""
+        told = self._told_last(unit.gpu_set.vmi.uid, said) if unit.gpu_set is not None else ()
+        return not told or not all(is_alike(each, why.reason) for each in told)
 
     def _telling_refusal(self, unit: Unit) -> list[Action]:
         """An event on a VMI whose start the API server refused before; its claims look well.

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from binder.actions import Condition, Ref, ReleaseClaim, ReportClaim, Waiting
+from binder.rewording import is_alike
 from binder.sets import attachment, is_attached, is_lost
 from shared.api.conditions import ConditionType
 from shared.core.cluster import ClusterState
 from shared.core.model import Attachment, Claim, Node, Vmi
 from shared.core.placing import ClaimWritten
 from shared.core.placing import Condition as WrittenCondition
+from shared.core.placing import Waiting as WrittenWaiting
 from shared.core.terms import Truth
 from shared.reasons import Reason, say
 
@@ -29,7 +31,7 @@ class Gap(IntEnum):
 
     NONE = 0
     WORDS = 1
-    """The words alone, such as figures: the same holds for the same reasons."""
+    """The words alone, such as figures, or which reason of the stock it is (`is_alike`)."""
     MORE = 2
 
 
@@ -136,20 +138,20 @@ def gap(claim: Claim, standing: Standing) -> Gap:
     found = Gap.NONE
     for kind, verdict in standing.verdicts.items():
         each = written.get(kind)
-        if each is None or (each.status, each.reason, each.generation) != (
-            str(verdict.status),
-            str(verdict.reason),
-            generation,
-        ):
+        if each is None or (each.status, each.generation) != (str(verdict.status), generation):
             return Gap.MORE
-        if each.message != verdict.message:
-            found = Gap.WORDS
+        found = max(found, _otherwise(each, verdict))
     if why is not None and told.waiting is not None:
-        if told.waiting.reason != str(why.reason):
-            return Gap.MORE
-        if told.waiting.message != why.message:
-            found = Gap.WORDS
+        found = max(found, _otherwise(told.waiting, why))
     return found
+
+
+def _otherwise(told: WrittenCondition | WrittenWaiting, verdict: Verdict) -> Gap:
+    """How far reason and words that were written are from those of now."""
+    if not is_alike(told.reason, verdict.reason):
+        return Gap.MORE
+    is_so = (told.reason, told.message) == (verdict.reason, verdict.message)
+    return Gap.NONE if is_so else Gap.WORDS
 
 
 def is_told(claim: Claim, standing: Standing) -> bool:
@@ -158,12 +160,13 @@ def is_told(claim: Claim, standing: Standing) -> bool:
 
 
 def words(claims: Iterable[Claim]) -> tuple[str, ...]:
-    """All that claims say in words."""
+    """All that claims say in reasons and words."""
     told = [claim.written for claim in claims if claim.written is not None]
-    return (
-        *(each.message for written in told for each in written.conditions),
-        *(each.waiting.message for each in told if each.waiting is not None),
-    )
+    said: list[WrittenCondition | WrittenWaiting] = [
+        *(each for written in told for each in written.conditions),
+        *(written.waiting for written in told if written.waiting is not None),
+    ]
+    return tuple(part for each in said for part in (each.reason, each.message))
 
 
 def conditions(claim: Claim, standing: Standing, now: str) -> tuple[Condition, ...]:

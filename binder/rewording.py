@@ -1,7 +1,8 @@
 """Other words for the same wait: written at a pace, since who reads them learns little (rule 7.9).
 
-Each unit that comes free changes the figures in the text of every claim that waits for its class.
-Their reasons stay, so those texts may be a little old; a reason never is.
+Each unit that comes free changes the figures in the text of every claim that waits for its class,
+and may change which of the reasons `OF_STOCK` holds. So those may be a little old; another reason
+never is.
 
 Pure: what is remembered is when words were first seen to differ, by the clock of the passes.
 """
@@ -14,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from binder.actions import Work
+from shared.reasons import Reason
 
 PATIENCE: Final = timedelta(seconds=30)
 """How long words may stand that are not those of now."""
@@ -24,10 +26,35 @@ AT_ONCE: Final = 16
 PACE: Final = timedelta(seconds=1)
 """The time from one go to the next. A pass may follow on its own writes within milliseconds."""
 
+OF_STOCK: Final = frozenset(
+    {
+        Reason.NO_CAPACITY,
+        Reason.SET_DOES_NOT_FIT_ONE_NODE,
+        Reason.NO_ELIGIBLE_NODE,
+        Reason.VOLUME_OUT_OF_REACH,
+        Reason.NODE_REFUSED,
+        Reason.RESERVED,
+    }
+)
+"""Reasons of which what others hold decides which one it is.
+
+One unit that is taken or given back may change it for all that wait, there and back. Written at
+once, whoever orders and deletes one unit again and again would have all of them written each time,
+with an event each, and hold up the starts of others by it.
+"""
+
+
+def is_alike(reason: str, other: str) -> bool:
+    """Whether two reasons are one, or differ only by what others hold."""
+    return reason == other or {reason, other} <= OF_STOCK
+
 
 @dataclass(frozen=True, slots=True)
 class Rewording:
-    """A work that writes other words and nothing else; `old` are all that its unit's claims say."""
+    """A work that writes other words, or another reason of the stock's with its event.
+
+    `old` is all that its unit's claims say, in reasons and words.
+    """
 
     work: Work
     old: tuple[str, ...]
@@ -35,7 +62,7 @@ class Rewording:
 
 @dataclass(frozen=True, slots=True)
 class _Outdated:
-    """Words that are not those of now, and when that was first seen."""
+    """Reasons and words that are not those of now, and when that was first seen."""
 
     words: tuple[str, ...]
     since: datetime
@@ -64,7 +91,7 @@ class Rewordings:
         that were written meanwhile, and differ again, are out of date since now.
 
         Args:
-            found: all units of which only the words differ, in the order of decisions.
+            found: all units of which only that differs, in the order of decisions.
             left: keys of units about which nothing was decided, so that nobody knows.
             now: by the clock. Where it went back, nothing waits longer than from there on.
         """

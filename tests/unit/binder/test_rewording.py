@@ -1,4 +1,4 @@
-"""Texts that only tell other figures are written at a pace, a reason never is (rule 7.9)."""
+"""Other figures, and another reason of the stock's, are written at a pace (rule 7.9)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from binder.actions import Action, ReportClaim, Work
+from binder.actions import Action, ReportClaim, TellVmi, Work
+from binder.agenda import Agenda
+from binder.decide import Hindrance
+from binder.report import because
 from shared.core.model import Claim
 from shared.core.placing import ClaimWritten
+from shared.reasons import Reason
 from tests.unit.binder.applier import actions
 from tests.unit.binder.world import World, at, node, order, quota, template, vm
 
@@ -255,6 +259,141 @@ def test_whatever_else_is_not_as_it_should_be_is_written_at_once(
     assert (later(world, 60), due(world)) == ([], None)
 
 
+# Which reason of the stock's it is.
+
+
+def crowded(count: int) -> World:
+    """VMs wait for three units each; three are free, but not together. All is at rest."""
+    world = World()
+    world.put(node("n1", a100=2), node("n2", a100=1))
+    for number in range(count):
+        world.put(*vm(f"vm-{number:03}", {"a100": 3}, age=count - number))
+    world.rest()
+    assert world.waits_for(template("vm-000")) == "SetDoesNotFitOneNode"
+    return world
+
+
+def only(reason: str) -> tuple[Hindrance]:
+    """All that wait do so for this reason, in the same words."""
+    return (lambda _, __: because(Reason(reason), "so it is"),)
+
+
+def test_of_a_hundred_that_wait_none_is_told_while_somebody_takes_and_gives_back_one_unit() -> None:
+    world = crowded(100)
+    for _ in range(10):
+        world.put(order("small", 1))
+        assert later(world, 1) == []
+        assert world.where()["small"] == "n2"
+        assert later(world, 1) == []
+        world.gone(world.claim("small"))
+        assert later(world, 1) == []
+        assert due(world) is None, "it says what is so"
+    assert len(world.events) == 100, "one of each, from when it began to wait"
+
+
+def test_a_reason_that_stays_is_told_after_30_s_16_at_a_time_each_with_its_event() -> None:
+    world = crowded(100)
+    began = world.now
+    world.put(order("small", 1))
+    done = [world.step() for _ in range(40)]  # one a second
+    names = [template(f"vm-{number:03}") for number in range(100)]
+    told = [names[first : first + 16] for first in range(0, 112, 16)]
+    assert [reported(each) for each in done] == [[]] * 30 + told + [[]] * 3
+    events = [[f"{e.uid}-0" for e in each if isinstance(e, TellVmi)] for each in done]
+    assert events == [reported(each) for each in done]
+    assert world.events[100:] == [(f"vm-{number:03}", "NoCapacity") for number in range(100)]
+    last = world.waiting(template("vm-099"))
+    assert (last.reason, last.message) == ("NoCapacity", "asked 3: 2 free")
+    assert last.since == (began + timedelta(seconds=36)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert world.says(template("vm-099"), "Ready") == ("False", "NoCapacity")
+
+
+def test_what_is_told_is_the_reason_of_that_moment_with_its_words() -> None:
+    world = waiting(a100=1)
+    world.put(node("n1", a100=3), node("n2", a100=1))
+    assert later(world, 0) == []
+    world.put(node("n1", a100=2))
+    assert later(world, 29) == []
+    world.put(node("n2", a100=2))
+    assert later(world, 1) == [template("train")]
+    assert world.events == [("train", "NoCapacity"), ("train", "SetDoesNotFitOneNode")]
+    told = "asked 4: at most 2 can be had together, 4 free"
+    assert says(world) == world.applier.events[-1].message == told
+    assert later(world, 60) == []
+
+
+def test_a_reason_that_is_not_the_stock_s_is_told_at_once_and_so_is_one_after_it() -> None:
+    world = crowded(2)
+    world.put(order("small", 1))
+    assert later(world, 1) == []
+    for change in (world.put, world.gone):
+        change(quota(1))
+        assert later(world, 1) == [template("vm-000"), template("vm-001")]
+    told = [reason for name, reason in world.events if name == "vm-001"]
+    assert told == ["SetDoesNotFitOneNode", "BudgetExceeded", "NoCapacity"]
+
+
+STOCK = ["NoCapacity", "SetDoesNotFitOneNode", "NoEligibleNode"]
+STOCK += ["VolumeOutOfReach", "NodeRefused", "Reserved"]
+OTHERS = ["Disabled", "ClaimNotFound", "ClaimInUse", "ClassNotFound", "BudgetExceeded", "Moving"]
+
+
+@pytest.mark.parametrize("now", STOCK + OTHERS)
+@pytest.mark.parametrize("before", STOCK + OTHERS)
+def test_of_two_reasons_both_are_the_stock_s_or_it_is_told_at_once(before: str, now: str) -> None:
+    world = World()
+    world.put(*vm("train", {"a100": 4}), order("o1", 4))
+    world.hindrances = only(before)
+    world.rest()
+    world.hindrances = only(now)
+    names = [template("train"), "o1"] if before != now else []
+    paced = before in STOCK and now in STOCK
+    assert later(world, 0) == ([] if paced else names)
+    assert later(world, 30) == (names if paced else [])
+    assert world.events == [("train", each) for each in dict.fromkeys((before, now))]
+
+
+def test_an_order_that_is_held_says_another_reason_in_the_same_work_after_the_event() -> None:
+    world = World()
+    world.put(node("n1", a100=3), order("o1", 2, "n1"), *vm("train", {"a100": 2}, {"o1": 2}))
+    world.rest()
+    assert world.says("o1", "Attached") == ("False", "NoCapacity")
+    world.put(node("n2", a100=1))
+    assert later(world, 0) == []
+    world.now += timedelta(seconds=30)
+    [work] = _of_claims(world)
+    steps = [[type(each) for each in step] for step in work.steps]
+    assert steps == [[TellVmi], [ReportClaim, ReportClaim]]
+    world.applier.work(work)
+    assert world.says("o1", "Attached") == ("False", "SetDoesNotFitOneNode")
+
+
+def test_who_was_told_of_another_reason_last_is_told_at_once() -> None:
+    """Whatever its claims say: they never came to say that one."""
+    world = waiting(a100=1)
+    world.put(quota(3))
+    world.applier.do(world.plan(), lambda each: isinstance(each, ReportClaim))
+    world.remember()
+    world.put(quota(9), node("n1", a100=3), node("n2", a100=1))
+    assert later(world, 1) == [template("train")]
+    reasons = [reason for _, reason in world.events]
+    assert reasons == ["NoCapacity", "BudgetExceeded", "SetDoesNotFitOneNode"]
+
+
+def test_who_dies_between_event_and_claims_leaves_the_next_to_make_the_same_event_later() -> None:
+    world = waiting(a100=1)
+    world.put(node("n1", a100=3), node("n2", a100=1))
+    assert later(world, 0) == []
+    world.now += timedelta(seconds=30)
+    world.applier.do(world.plan(), lambda each: isinstance(each, ReportClaim))
+    world.remember()
+    world.memory.forget()
+    world.applier.agenda = Agenda(world.state)
+    assert [later(world, seconds) for seconds in (0, 29, 1)] == [[], [], [template("train")]]
+    _, cut, told = world.applier.events
+    assert (cut.reason, cut.event_name) == (told.reason, told.event_name)
+
+
 # What is remembered.
 
 
@@ -285,6 +424,19 @@ def test_words_that_differ_again_once_they_were_written_are_out_of_date_since_th
     assert says(world) == "asked 4: 2 free"
     assert (later(world, 1), due(world)) == ([], 30.0)
     assert later(world, 30) == [template("train")]
+
+
+def test_a_reason_that_was_written_in_the_same_words_is_out_of_date_since_then() -> None:
+    world = waiting(a100=1)
+    world.hindrances = only("NoCapacity")
+    world.rest()
+    world.hindrances = only("NodeRefused")
+    assert later(world, 0) == []
+    world.now += timedelta(seconds=30)
+    [work] = _of_claims(world)
+    world.applier.work(work)
+    world.hindrances = only("Reserved")
+    assert (later(world, 0), due(world)) == ([], 30.0)
 
 
 def test_a_write_that_failed_is_tried_again_without_another_wait() -> None:

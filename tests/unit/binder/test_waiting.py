@@ -90,8 +90,8 @@ def test_one_event_tells_of_each_reason_however_many_passes_there_are() -> None:
     world.settle()
     assert world.events == [("train", "NoCapacity")]
     world.put(node("n3", a100=1))
-    world.settle()
-    world.settle()
+    world.rest()
+    world.rest()
     assert world.events == [("train", "NoCapacity"), ("train", "SetDoesNotFitOneNode")]
 
 
@@ -252,11 +252,11 @@ def test_another_reason_begins_when_it_comes() -> None:
     world = World()
     world.put(node("n1", a100=1), *vm("train", {"a100": 2}))
     world.settle()
-    world.put(node("n2", a100=1))
+    world.put(quota(1))
     began = world.now
     world.settle()
     waiting = world.waiting(template("train"))
-    assert waiting.reason == "SetDoesNotFitOneNode"
+    assert waiting.reason == "BudgetExceeded"
     assert waiting.since == began.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -266,7 +266,7 @@ def test_a_lost_order_says_why_it_is_not_bound_again_when_that_changes() -> None
     world.put(order("o1", 2, lost=True), node("n1", a100=1))
     world.settle()
     world.put(node("n2", a100=1))
-    world.settle()
+    world.rest()
     assert world.waits_for("o1") == "SetDoesNotFitOneNode"
 
 
