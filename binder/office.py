@@ -130,7 +130,7 @@ async def _raise_epoch(
 
 
 async def _epochs_of_claims(connection: Requests) -> list[int]:
-    """The highest epoch of each page of claims; none where the kind is not served."""
+    """The highest epoch of each page of claims that counts; none where the kind is not served."""
     found: list[int] = []
     params = {"limit": _PAGE}
     while True:
@@ -138,8 +138,7 @@ async def _epochs_of_claims(connection: Requests) -> list[int]:
             page = parsed(await connection.request("GET", CLAIMS, params=params), CLAIMS)
         except NotFound:
             return found
-        epochs = [epoch_of(raw) or 0 for raw in mappings(page.get("items"))]
-        found.append(max(epochs, default=0))
+        found.append(max(_counted(*map(epoch_of, mappings(page.get("items"))))))
         token = text(mapping(page.get("metadata")).get("continue"))
         if not token:
             return found

@@ -15,6 +15,7 @@ from binder.office import FollowedSystem, epoch_of, next_epoch
 from shared.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unavailable
 from shared.fields import Json
 from shared.kube.writer import Writer
+from shared.vocabulary import EPOCH_MAX
 from tests.unit.binder.acting import Server, play
 
 SYSTEM = "/gpusystems/default"
@@ -100,6 +101,13 @@ def test_an_epoch_that_was_set_back_goes_on_above_every_claim_and_what_was_seen(
         server.answer("GET", SYSTEM, system(1))
         server.answer("GET", "/gpuclaims", claims(9))
         assert begin(server, seen)[0] == expected
+
+
+def test_a_claim_with_the_highest_number_there_is_hides_no_other_of_its_page() -> None:
+    server = Server()
+    server.answer("GET", SYSTEM, system(1))
+    server.answer("GET", "/gpuclaims", claims(9, EPOCH_MAX, 3, more="next"), claims(EPOCH_MAX, 5))
+    assert begin(server)[0] == 10
 
 
 @pytest.mark.parametrize(
