@@ -159,10 +159,10 @@ WRONG: dict[Callable[[Cluster], None], str] = {
     tears_a_set: "the set of tenant-a/vm is in parts: n1, n2",
     leaves_room_unused: "tenant-a/launcher waits, and fits on n1",
     waits_behind_a_younger_one: "tenant-a/launcher waits, and fits on n1",
-    waits_in_silence: "tenant-a/template waits and does not say so",
-    has_not_looked: "tenant-a/template waits and does not say why",
+    waits_in_silence: "tenant-a/uid-of-vm-0 waits and does not say so",
+    has_not_looked: "tenant-a/uid-of-vm-0 waits and does not say why",
     makes_no_claims: "tenant-a/launcher waits and has no claims",
-    forgets_a_template_claim: "tenant-a/template is a template claim of nobody",
+    forgets_a_template_claim: "tenant-a/uid-of-vm-0 is a template claim of nobody",
     keeps_what_was_deleted: "tenant-a/order was deleted and stays",
     keeps_an_attachment: "tenant-a/order is attached to what is gone",
 }
