@@ -378,12 +378,12 @@ def _ungated(change: Change) -> Raw | None:
 def _runs_there(seen: Seen, claim: Raw, node: str) -> bool:
     """Whether a launcher of the claim's VM is on a node already: the booking only says so.
 
-    One of the claim's own instance may also have been there as far as a late view can tell.
+    One may also have been there as far as a late view can tell, of an earlier instance, too.
     """
-    owners = facts.made_for(claim)
-    if any(seen.now - seen.left.get((uid, node), float("-inf")) <= VIEW_SECONDS for uid in owners):
-        return True
-    users = {facts.attached_to(claim)} | owners
+    users = {facts.attached_to(claim)} | facts.made_for(claim)
+    for (uid, where), at in seen.left.items():
+        if where == node and seen.now - at <= VIEW_SECONDS and users & seen.names_of(uid):
+            return True
     for pod in seen.all(PODS):
         uid = facts.mark_of(pod)
         if uid and pod["spec"].get("nodeName") == node:

@@ -64,6 +64,11 @@ class Seen:
     off_until: float = float("-inf")
     left: dict[tuple[str, str], float] = field(default_factory=dict)
 
+    def names_of(self, uid: str) -> set[str]:
+        """By which uids claims are attached to a VMI that is there or was: its own, its VM's."""
+        vmi = self.vmis.get(uid) or self.gone_vmis.get(uid, (0.0, None))[1]
+        return {uid} if vmi is None else {uid, facts.machine_of(vmi)}
+
     def apply(self, change: Change) -> None:
         """Take in one change."""
         self.now = change.at

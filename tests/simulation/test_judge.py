@@ -402,6 +402,20 @@ def moves_within_its_budget(c: Cluster) -> None:
     c.book(c.claim, "n2")
 
 
+def could_not_know_that_the_vm_just_ended(c: Cluster) -> None:
+    """It ran where its order is booked then, past the budget; a view may be so late."""
+    attached = {"kind": v.KIND_VM, "name": "vm", "uid": "uid-of-machine"}
+    owner = {"kind": v.KIND_VM, "name": "vm", "uid": "uid-of-machine", "controller": True}
+    vmi = c.put({**c.vmi, "metadata": {**c.vmi["metadata"], "ownerReferences": [owner]}}, KUBEVIRT)
+    c.put(things.quota(HOME, a100=2))
+    order = c.order("order", 3)
+    pod = c.start()
+    c.wait()
+    c.drop(pod, KUBEVIRT)
+    c.drop(vmi, KUBEVIRT)
+    c.put(things.booked(order, "n1", 1, attachedTo=attached), A)
+
+
 def starts_anew_beside_its_last_claim(c: Cluster) -> None:
     """The VM's last instance is gone, and its claim not yet."""
     attached = {"kind": v.KIND_VM, "name": "vm", "uid": "uid-of-machine"}
@@ -432,6 +446,7 @@ FINE: tuple[Callable[[Cluster], None], ...] = (
     asks_a_node_again_after_its_time,
     asks_a_node_again_that_changed,
     moves_within_its_budget,
+    could_not_know_that_the_vm_just_ended,
     starts_anew_beside_its_last_claim,
 )
 
