@@ -19,9 +19,10 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from apiserver.authorization import FREE_PATHS, INFO
-from shared.core.capacity import Capacity, figures
+from shared.core.capacity import Capacity
 from shared.kube.reflector import Report
 from shared.observability.reflectors import ReflectorFigures
+from shared.observability.stock import class_units
 from shared.vocabulary import RESOURCE_OPTIONS
 
 log = structlog.get_logger(__name__)
@@ -83,13 +84,7 @@ class _ClassFigures(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        units = GaugeMetricFamily(
-            f"{PREFIX}_class_units", "Units of a class, by state.", labels=["class", "state"]
-        )
-        for name, capacity in sorted(self.capacities.items()):
-            for state, count in figures(capacity).items():
-                units.add_metric([name, state], count)
-        yield units
+        yield class_units(PREFIX, self.capacities)
 
 
 class Metrics:

@@ -28,7 +28,7 @@ from binder import office, system
 from binder.actions import Plan, Tell, TellQuota, Work
 from binder.agenda import Agenda
 from binder.apply import Hand, Result
-from binder.classes import units
+from binder.classes import disclosed
 from binder.loop import Figures, Loop, Superseded
 from binder.memory import Memory
 from binder.metrics import Metrics, Told
@@ -345,7 +345,7 @@ class Process:
             oldest=max((self._clock() - each.at for each in figures.under_way.values()), default=0),
             works=figures.works,
             writes=self._writer.counts,
-            units=units(self._state),
+            capacities=disclosed(self._state),
             waiting=waiting(self._state),
             unknown_keys=len(self._agenda.budget_keys),
             starts_refused=self._memory.starts_refused,

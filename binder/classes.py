@@ -14,7 +14,7 @@ from binder.actions import Action, AddFinalizer, Kind, Ref, RemoveFinalizer, Rep
 from binder.agenda import Agenda
 from binder.report import Verdict
 from shared.api.conditions import ConditionType
-from shared.core.capacity import figures
+from shared.core.capacity import Capacity, figures
 from shared.core.cluster import ClusterState
 from shared.core.gpunames import is_permitted
 from shared.core.model import Disclosure, GpuClass, Lifecycle, Placement
@@ -77,13 +77,12 @@ def verdicts(state: ClusterState, gpu_class: GpuClass) -> dict[ConditionType, Ve
     }
 
 
-def units(state: ClusterState) -> dict[tuple[str, str], int]:
-    """The figures of the classes that disclose them: whoever reaches us may read our metrics."""
+def disclosed(state: ClusterState) -> dict[str, Capacity]:
+    """The stock of the classes that disclose it: whoever reaches us may read our metrics."""
     return {
-        (name, figure): count
+        name: state.capacity(name)
         for name, gpu_class in state.classes.items()
         if gpu_class.disclosure is Disclosure.EXACT
-        for figure, count in figures(state.capacity(name)).items()
     }
 
 

@@ -17,10 +17,8 @@ from binder.actions import (
     AddFinalizer,
     BookClaim,
     CreateClaim,
-    FencePod,
     Kind,
     Ref,
-    ReleaseClaim,
     StartPod,
     TellVmi,
     Work,
@@ -44,7 +42,7 @@ from binder.report import (
     words,
 )
 from binder.rewording import Rewording, is_alike
-from binder.sets import ground, is_attached, is_lost, pod_ref
+from binder.sets import ground, is_attached, is_lost
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay, held_elsewhere, name_of
 from binder.units import Item, Unit, demand_of
@@ -259,15 +257,11 @@ class Decisions:
             prepare += made
             standing = booked(node, user)
             bookings += self._booking(item, node_name, standing, is_new=bool(made))
-        fences = self._fences(unit) if freed else []
-        steps = [fences, prepare, bookings]
+        steps = [prepare, bookings]
         pod = unit.pod
         if pod is not None:
             laid.append(replace(pod, pinned_to=node_name))
-            start = _start(pod, node_name)
-            if fences:
-                start = replace(start, pod=_after_first_write(start.pod))
-            steps += [self._telling_refusal(unit), [start]]
+            steps += [self._telling_refusal(unit), [_start(pod, node_name)]]
         self._trial.put(*laid, *freed)
         self._is_freeing |= bool(freed)
         self._add(self.works, unit.key, steps, laid)
@@ -299,11 +293,6 @@ class Decisions:
             )
         ]
 
-    def _fences(self, unit: Unit) -> list[Action]:
-        """Before units are freed: no earlier leader starts a pod of this set on them any more."""
-        gated = unit.gpu_set.gated if unit.gpu_set is not None else ()
-        return [FencePod(pod_ref(pod)) for pod in gated]
-
     def _put_back(self, unit: Unit) -> None:
         """What a unit holds it keeps."""
         self._trial.put(*(each for each in unit.claims if each.node_name))
@@ -334,9 +323,7 @@ class Decisions:
             reports += self._report(before, ref, standing)
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
         events = self._telling(unit, why, said)
-        told = [action for _, action in reports]
-        loses = any(isinstance(each, ReleaseClaim) for each in told)
-        steps = [self._fences(unit) if loses else [], prepare + events, told]
+        steps = [prepare + events, [action for _, action in reports]]
         may_wait = (
             not prepare
             and reports
@@ -479,7 +466,7 @@ def _start(pod: Pod, node_name: str) -> StartPod:
     placing = pod.placing
     assert placing is not None, "a pod at the gate is read with its placing"
     return StartPod(
-        pod_ref(pod),
+        Ref(pod.namespace, pod.name, pod.uid, placing.resource_version),
         node_name,
         placing.gates,
         json.loads(placing.affinity) if placing.affinity else {},

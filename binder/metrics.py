@@ -18,8 +18,10 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from shared.core.capacity import Capacity
 from shared.kube.reflector import Report
 from shared.observability.reflectors import ReflectorFigures
+from shared.observability.stock import class_units
 
 PREFIX: Final = "gpu_binder"
 """Begin of the names of our figures."""
@@ -48,7 +50,7 @@ class Told:
         oldest: for how many seconds the oldest of them is under way; 0 where there is none.
         works: how many works ended with each outcome.
         writes: how many writes of each verb had each outcome.
-        units: units of each class, by class and what they are (as its status has them).
+        capacities: the stock of each class that discloses it.
         waiting: how many claims wait, by reason.
         unknown_keys: budget keys that name no GPU.
         starts_refused: VMs whose start the API server refused when it was last asked.
@@ -65,7 +67,7 @@ class Told:
     held: int
     works: Mapping[str, int]
     writes: Mapping[tuple[str, str], int]
-    units: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
     waiting: Mapping[str, int] = field(default_factory=dict)
     under_way: int = 0
     oldest: float = 0.0
@@ -114,12 +116,7 @@ class _Figures(Collector):
             for outcome in OUTCOMES:
                 writes.add_metric([verb, outcome], told.writes.get((verb, outcome), 0))
         yield writes
-        units = GaugeMetricFamily(
-            f"{PREFIX}_class_units", "Units of a class, by state.", labels=["class", "state"]
-        )
-        for (name, state), count in sorted(told.units.items()):
-            units.add_metric([name, state], count)
-        yield units
+        yield class_units(PREFIX, told.capacities)
         waiting = GaugeMetricFamily(
             f"{PREFIX}_claims_waiting", "Claims that wait, by reason.", labels=["reason"]
         )

@@ -14,6 +14,7 @@ from binder.actions import Plan
 from binder.agenda import Agenda, Task
 from binder.classes import report_classes
 from binder.decide import HINDRANCES, Decisions, Hindrance
+from binder.fencing import fenced
 from binder.memory import Memory
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay
@@ -76,4 +77,5 @@ def plan(
     reworded, words_due = rewordings.works(decisions.rewordings, decisions.left, now)
     due = [each for each in (classes_due, hints_due, words_due) if each is not None]
     works = (*decisions.works, *upkeep, *decisions.waiting, *classes, *hints, *reworded)
-    return Plan(works, min(due, default=None))
+    whole = tuple(fenced(work, view.state.holders) for work in works)
+    return Plan(whole, min(due, default=None))

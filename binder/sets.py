@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from binder.actions import Ref
 from shared.api.conditions import ConditionType
 from shared.core.coverage import is_launcher, place
 from shared.core.holders import Holders
@@ -105,20 +104,6 @@ def is_lost(claim: Claim) -> bool:
 def is_gated(pod: Pod) -> bool:
     """Whether a pod waits at our gate."""
     return pod.placing is not None and GATE in pod.placing.gates
-
-
-def pod_ref(pod: Pod) -> Ref:
-    """A pod as it was seen; of one that does not wait at our gate the version is not known."""
-    version = pod.placing.resource_version if pod.placing is not None else ""
-    return Ref(pod.namespace, pod.name, pod.uid, version)
-
-
-def at_the_gate(claim: Claim, holders: Holders) -> list[Pod]:
-    """Pods at our gate that could be started with a claim's units, by name."""
-    uids = {made_for(claim), *(vmi.uid for vmi in holders.naming(claim.key))} - {""}
-    pods = (pod for uid in uids for pod in holders.pods_of(uid))
-    found = [pod for pod in pods if is_gated(pod) and pod.namespace == claim.namespace]
-    return sorted(found, key=lambda pod: pod.name)
 
 
 def launchers(vmi: Vmi, holders: Holders) -> list[Pod]:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from binder.actions import (
-    Action,
-    AddFinalizer,
-    DeleteClaim,
-    FencePod,
-    Kind,
-    RemoveFinalizer,
-    Work,
-)
+from binder.actions import Action, AddFinalizer, DeleteClaim, Kind, RemoveFinalizer, Work
 from binder.agenda import Task
 from binder.report import report, settled
-from binder.sets import at_the_gate, pod_ref, user_of
+from binder.sets import user_of
 from binder.units import claim_ref
 from shared.core.cluster import ClusterState
 from shared.core.model import Claim, Key
@@ -34,9 +26,6 @@ def look_after(state: ClusterState, key: Key, task: Task, now: str) -> Work | No
 
 def _actions(state: ClusterState, claim: Claim, task: Task, now: str) -> list[Action]:
     ref = claim_ref(claim)
-    fences = []
-    if claim.node_name and task in (Task.ENDS, Task.LEAVES):
-        fences = [FencePod(pod_ref(pod)) for pod in at_the_gate(claim, state.holders)]
     finalizers = claim.written.finalizers if claim.written is not None else ()
     match task:
         case Task.ENDS:
@@ -44,9 +33,9 @@ def _actions(state: ClusterState, claim: Claim, task: Task, now: str) -> list[Ac
             left = RemoveFinalizer(
                 Kind.CLAIM, replace(ref, version=""), FINALIZER_CLAIM, finalizers
             )
-            return [*fences, DeleteClaim(ref), *([left] if guarded else [])]
+            return [DeleteClaim(ref), *([left] if guarded else [])]
         case Task.LEAVES:
-            return [*fences, RemoveFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)]
+            return [RemoveFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)]
         case Task.UNGUARDED:
             return [AddFinalizer(Kind.CLAIM, ref, FINALIZER_CLAIM, finalizers)]
         case Task.UNTOLD:

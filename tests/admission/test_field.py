@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import json
-import os
 import re
-import signal
-from collections.abc import AsyncIterator
 
 import orjson
 import pytest
@@ -22,6 +18,7 @@ from tests.catalog.objects import claim, gpu_class, quota
 from tests.catalog.tenants import Tenant
 from tests.cluster.api import Object, Refused, Reply
 from tests.cluster.install import Catalog
+from tests.cluster.processes import suspended
 from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import words as w
@@ -295,30 +292,19 @@ async def test_an_order_of_no_count_is_refused_with_its_field(acme: Tenant, coun
 # Slowness.
 
 
-@contextlib.asynccontextmanager
-async def asleep(catalog: Catalog) -> AsyncIterator[None]:
-    """A kube-apiserver that answers nobody for as long as the block runs."""
-    process = catalog.plane.components["kube-apiserver"].process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-
-
 async def test_reads_that_hang_end_in_a_refusal_and_are_forgotten(
     enforced: Catalog, acme: Tenant, call: Caller, reviews: Reviews
 ) -> None:
     """Trouble A12: each is answered before its caller gives up, and who went costs nothing."""
     body = orjson.dumps(review())
-    async with asleep(enforced), asyncio.TaskGroup() as tasks:
-        path = words.WEBHOOK_VMIS
-        waiting = [tasks.create_task(call(path, body)) for _ in range(50)]
-        leaving = [tasks.create_task(call(path, body)) for _ in range(50)]
-        await asyncio.wait(waiting[:1], timeout=1)
-        for task in leaving:
-            task.cancel()
+    with suspended(enforced.plane.components["kube-apiserver"].process):
+        async with asyncio.TaskGroup() as tasks:
+            path = words.WEBHOOK_VMIS
+            waiting = [tasks.create_task(call(path, body)) for _ in range(50)]
+            leaving = [tasks.create_task(call(path, body)) for _ in range(50)]
+            await asyncio.wait(waiting[:1], timeout=1)
+            for task in leaving:
+                task.cancel()
     for task in waiting:
         response = task.result().body["response"]
         assert (response["uid"], response["allowed"]) == ("review-1", False)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -18,6 +16,7 @@ from tests.catalog.tenants import Tenant
 from tests.cluster.api import Api, Object, Refused
 from tests.cluster.build import REPOSITORY
 from tests.cluster.install import Catalog
+from tests.cluster.processes import suspended
 from tests.cluster.session import Cluster
 from tests.kubevirt import kinds
 
@@ -214,15 +213,12 @@ async def test_a_server_that_hangs_is_told_of_in_the_words_of_the_documents(
     await enforced.restart()
     # From then on there is one open connection, on which one review at a time is asked for.
     await acme.api.request("POST", path, order, query={"dryRun": "All"})
-    process = enforced.component.process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
     try:
-        replies = await asyncio.gather(
-            *(acme.api.request("POST", path, order, query={"dryRun": "All"}) for _ in range(2))
-        )
+        with suspended(enforced.component.process):
+            replies = await asyncio.gather(
+                *(acme.api.request("POST", path, order, query={"dryRun": "All"}) for _ in range(2))
+            )
     finally:
-        os.kill(process.pid, signal.SIGCONT)
         await reviews.until_seen_anew()
     told = [reply.body["message"] for reply in replies]
     assert {reply.body["reason"] for reply in replies} == {"InternalError"}

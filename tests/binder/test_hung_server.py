@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import epoch, replicas
 from tests.cluster.install import Catalog
 from tests.cluster.plane import ControlPlane
+from tests.cluster.processes import suspended
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import words as w
-
-
-@contextmanager
-def hanging(server: Catalog) -> Iterator[None]:
-    """The server takes connections and says nothing."""
-    process = server.component.process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
 
 
 async def test_a_vm_that_was_admitted_starts_while_our_server_hangs(
@@ -42,7 +28,7 @@ async def test_a_vm_that_was_admitted_starts_while_our_server_hangs(
     await wait_until(waits, "its pod was made")
     before = await epoch(whole)
     async with replicas(whole, unique) as start:
-        with hanging(server):
+        with suspended(server.component.process):
             leader = await start()
             await leader.until_in_office(before)
             assert await life.until_running("train") == node

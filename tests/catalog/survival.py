@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import aiohttp
 
@@ -54,13 +52,3 @@ async def unharmed(catalog: Catalog, *, in_trouble: bool = False) -> AsyncIterat
     assert [line for line in lines if any(words in line for words in bad_words)] == []
     status, checks = await readiness(catalog)
     assert status == 200, checks
-
-
-@contextlib.contextmanager
-def suspended(process: Process) -> Iterator[None]:
-    """Let a process hang: its sockets stay open, and nobody answers."""
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)

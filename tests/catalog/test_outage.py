@@ -16,12 +16,13 @@ import pytest
 from shared import vocabulary as words
 from tests.catalog.looking import Note
 from tests.catalog.objects import CLASS, OPTION, Gpus, gpu_class, node
-from tests.catalog.survival import process_of, readiness, suspended, unharmed
+from tests.catalog.survival import process_of, readiness, unharmed
 from tests.catalog.tenants import Tenant, make_role, make_tenant, wait_until_served
 from tests.cluster.api import Object, Refused
 from tests.cluster.build import Binaries
 from tests.cluster.install import API_SERVICE, Catalog
 from tests.cluster.plane import control_plane
+from tests.cluster.processes import suspended
 from tests.cluster.session import Output
 from tests.cluster.waiting import DEADLINE_SECONDS, wait_until
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.cluster import tether
@@ -116,3 +116,14 @@ class Process:
     def _send(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):  # it ended just now
             self._handle.send_signal(number)
+
+
+@contextlib.contextmanager
+def suspended(process: Process | None) -> Iterator[None]:
+    """Let a process hang: its sockets stay open, and nobody answers."""
+    assert process is not None, "it was not started"
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import shutil
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 from admission.inputs import VIEW_AGE_MAX
 from shared.kube.pace import BRISK
 from shared.kube.reflector import Standing
+from tests.cluster.processes import suspended
 from tests.kube.conftest import Lone
 from tests.kube.following import PACE, Following, credentials, following
 from tests.kube.relay import Relay
@@ -83,19 +82,14 @@ async def test_a_kube_apiserver_that_is_stopped_shows_in_the_age_and_is_fresh_so
     lone: Lone, space: str
 ) -> None:
     """Stopped and not ended: its sockets stay open, and take connections that nobody answers."""
-    process = lone.apiserver.process
-    assert process is not None
     async with following(credentials(lone.access), [QUOTAS], BRISK) as got:
         await got.informer.wait_until_synced()
         await lone.api.create(quota(space, "a", 1))
         await got.until(lambda: "a" in got.of(space), "the first quota is seen")
-        os.kill(process.pid, signal.SIGSTOP)
-        try:
+        with suspended(lone.apiserver.process):
             age = got.informer.ages
             await got.until(lambda: age()["resourcequotas"] > VIEW_AGE_MAX, "the age is too old")
             assert (got.informer.synced, list(got.of(space))) == (True, ["a"])
-        finally:
-            os.kill(process.pid, signal.SIGCONT)
         await got.until(lambda: age()["resourcequotas"] < VIEW_AGE_MAX, "it is fresh again")
         await lone.api.create(quota(space, "b", 1))
         await got.until(lambda: "b" in got.of(space), "what came since is seen")

@@ -15,14 +15,17 @@ from binder.actions import (
     BookClaim,
     DeleteClaim,
     FencePod,
+    Ref,
     ReleaseClaim,
     RemoveFinalizer,
     StartPod,
+    Work,
 )
+from binder.fencing import fenced
 from binder.sets import attachment
 from shared.vocabulary import FINALIZER_CLAIM
 from tests.unit.binder.applier import Refused, actions
-from tests.unit.binder.world import World, node, order, template, vm
+from tests.unit.binder.world import TENANT, World, at, node, order, template, vm
 
 
 def booked(world: World) -> StartPod:
@@ -135,3 +138,25 @@ def test_nothing_is_fenced_for_a_claim_with_which_no_pod_could_start(name: str) 
     assert world.starts() == {"pod-train": "n1"}
     world.put(replace(world.claim(name), deleting=True))
     assert kinds(world.settle(), FencePod) == []
+
+
+def test_an_ordinary_start_is_not_fenced() -> None:
+    world = ordered()
+    done = world.settle()
+    assert kinds(done, BookClaim, FencePod, StartPod) == [BookClaim, StartPod]
+
+
+def test_a_claim_that_stays_where_it_is_frees_nothing() -> None:
+    world = ordered()
+    booked(world)
+    stays = BookClaim(Ref(TENANT, "o1"), "n1", "another.com/device", at(0))
+    work = Work("set/vmi-train", ((stays,),))
+    assert fenced(work, world.state.holders) == work
+
+
+def test_a_claim_that_is_deleted_without_our_finalizer_is_fenced_as_well() -> None:
+    world = ordered()
+    booked(world)
+    work = Work("claim/o1", ((DeleteClaim(Ref(TENANT, "o1")),),))
+    found = fenced(work, world.state.holders)
+    assert [type(each) for step in found.steps for each in step] == [FencePod, DeleteClaim]

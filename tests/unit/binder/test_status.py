@@ -7,7 +7,7 @@ import pytest
 
 from binder.actions import AddFinalizer, Kind, RemoveFinalizer, ReportClass
 from binder.agenda import Agenda
-from binder.classes import units
+from binder.classes import disclosed
 from binder.report import waiting
 from shared.core.model import (
     Disclosure,
@@ -212,16 +212,16 @@ def test_metrics_have_no_figures_of_a_class_that_keeps_them_to_itself(
     world = World()
     world.put(replace(_class(world), disclosure=disclosure), node("n1", a100=4))
     world.settle()
-    assert {name for name, _ in units(world.state)} == {"l40s"}
+    assert disclosed(world.state).keys() == {"l40s"}
 
 
 def test_metrics_have_the_figures_of_classes_and_how_many_claims_wait() -> None:
     world = World()
     world.put(node("n1", a100=4), order("o1", 1, "n1"), order("o2", 9), order("o3", 8))
     world.settle()
-    found = units(world.state)
-    assert (found["a100", "total"], found["a100", "bound"], found["a100", "free"]) == (4, 1, 3)
-    assert found["l40s", "total"] == 0
+    found = disclosed(world.state)
+    assert (found["a100"].total, found["a100"].bound, found["a100"].free) == (4, 1, 3)
+    assert found["l40s"].total == 0
     assert waiting(world.state) == {"NoCapacity": 2}
 
 

@@ -183,6 +183,25 @@ def test_of_a_reason_that_came_back_the_same_event_is_made_by_another_as_well() 
     assert len({each.event_name for each in world.applier.events}) == 3
 
 
+def test_the_same_event_is_made_also_where_the_claims_said_it_later_than_its_event() -> None:
+    """It is named after what the claims say, and not after what one leader remembers."""
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 2}))
+    world.settle()
+    world.put(quota(1))
+    world.applier.do(world.plan(), lambda each: isinstance(each, ReportClaim))
+    world.remember()
+    world.now += timedelta(minutes=1)
+    world.settle()  # only now they say BudgetExceeded
+    world.gone(quota(1))
+    world.applier.do(world.plan(), lambda each: isinstance(each, ReportClaim))
+    world.memory.forget()
+    world.settle()
+    told = [str(each.reason) for each in world.applier.events]
+    assert told == ["NoCapacity", "BudgetExceeded", "NoCapacity", "NoCapacity"]
+    assert len({each.event_name for each in world.applier.events}) == 3
+
+
 def test_an_event_comes_before_the_claims_say_it() -> None:
     """Else who dies in between leaves a change of reason of which nobody told."""
     world = World()
