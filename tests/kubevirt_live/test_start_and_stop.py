@@ -104,6 +104,7 @@ async def test_stopped_at_the_gate_a_machine_goes_and_started_again_it_comes_at_
         await power.stop(world.api, world.namespace, "train")
         await world.until_gone(w.POD, name_of(first))
         await world.until_gone(w.VMI, "train")
+        await world.until_met()
         vm = await world.until_shown(shown[strategy])
         assert ("startFailure" in status_of(vm)) == (strategy == "RerunOnFailure")
         await power.start(world.api, world.namespace, "train")

@@ -148,6 +148,18 @@ class World:
 
         return await wait_until(shown, f"{name} shows {word}")
 
+    async def until_met(self, name: str = "train") -> Object:
+        """The machine, once nothing is left of what was asked of it.
+
+        It shows a final word before: a start in between is refused, as underway.
+        """
+
+        async def met() -> Object | None:
+            vm = await self.vm(name)
+            return None if status_of(vm).get("stateChangeRequests") else vm
+
+        return await wait_until(met, f"{name} did what was asked of it")
+
     async def until_phase(self, phase: str, name: str = "train") -> Object:
         """The instance, once it is in a phase."""
 
