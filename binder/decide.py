@@ -244,6 +244,7 @@ class Decisions:
     def _book(self, unit: Unit, node_name: str) -> None:
         """All claims of a unit are booked on a node, and its pod starts there."""
         node = self._state.nodes.get(node_name)
+        obstacle = self._refusal(unit)
         laid: list[Claim | Pod] = []
         freed: list[Claim] = []
         prepare: list[Action] = []
@@ -255,13 +256,15 @@ class Decisions:
             freed += held_elsewhere(item.before, claim)
             made = self._made(unit, item)
             prepare += made
-            standing = booked(node, user)
+            standing = booked(node, user, obstacle)
             bookings += self._booking(item, node_name, standing, is_new=bool(made))
-        steps = [prepare, bookings]
+        # What was refused may be a booking, after which no step would come.
+        told = self._telling(unit, because(Reason.NODE_REFUSED, obstacle), {}) if obstacle else []
+        steps = [told, prepare, bookings]
         pod = unit.pod
         if pod is not None:
             laid.append(replace(pod, pinned_to=node_name))
-            steps += [self._telling_refusal(unit), [_start(pod, node_name)]]
+            steps.append([_start(pod, node_name)])
         self._trial.put(*laid, *freed)
         self._is_freeing |= bool(freed)
         self._add(self.works, unit.key, steps, laid)
@@ -389,18 +392,15 @@ class Decisions:
         told = self._told_last(unit.gpu_set.vmi.uid, said) if unit.gpu_set is not None else ()
         return not told or not all(is_alike(each, why.reason) for each in told)
 
-    def _telling_refusal(self, unit: Unit) -> list[Action]:
-        """An event on a VMI whose start the API server refused before; its claims look well.
+    def _refusal(self, unit: Unit) -> str:
+        """What is told of a start that the API server refused before; empty where it did not.
 
         The words of a refusal are not for tenants: others' policies may name anything in them.
         """
         if unit.gpu_set is None or unit.pod is None:
-            return []
+            return ""
         word = self._memory.refusal(unit.gpu_set.vmi.uid, unit.pod.uid)
-        if not word:
-            return []
-        why = because(Reason.NODE_REFUSED, START_REFUSED.format(word=word))
-        return self._telling(unit, why, {})
+        return START_REFUSED.format(word=word) if word else ""
 
     def _made(self, unit: Unit, item: Item) -> list[Action]:
         """What has to be written before a claim's status: the claim itself, or our finalizer."""

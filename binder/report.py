@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from binder.actions import Condition, Ref, ReleaseClaim, ReportClaim, Waiting
@@ -74,12 +74,18 @@ _LOST = Verdict(Truth.FALSE, Reason.NODE_LOST, say(Reason.NODE_LOST))
 _DISRUPTED = Verdict(Truth.TRUE, Reason.NODE_LOST, say(Reason.NODE_LOST))
 
 
-def booked(node: Node | None, user: Attachment | None) -> Standing:
-    """A claim that holds its units on a node; `user` is the VM that starts or runs with them."""
+def booked(node: Node | None, user: Attachment | None, obstacle: str = "") -> Standing:
+    """A claim that holds its units on a node.
+
+    Args:
+        node: where; None where it is gone.
+        user: the VM that starts or runs with them.
+        obstacle: what keeps that VM from starting with them (rule 7.16).
+    """
     return Standing(
         ready=_PLACED,
         bound=_PLACED,
-        attached=_NOT_IN_USE if user is None else _IN_USE,
+        attached=_NOT_IN_USE if user is None else replace(_IN_USE, message=obstacle),
         disrupted=_UNDISTURBED if node is not None and node.ready else _DISRUPTED,
         attached_to=user,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from binder.actions import BookClaim, Plan, StartPod, TellVmi, Work
+from binder.actions import BookClaim, Plan, ReportClaim, StartPod, TellVmi, Work
 from binder.apply import Result
 from binder.memory import Memory
 from shared.kube.writer import Outcome, Refused, Stale
@@ -37,11 +37,19 @@ def refuse(world: World, outcome: Outcome = DENIED) -> Plan:
     return planned
 
 
+def attached(world: World, claim: str) -> tuple[str, str, str]:
+    """Status, reason and message of the condition Attached."""
+    written = world.claim(claim).written
+    assert written is not None
+    [each] = [each for each in written.conditions if each.type == "Attached"]
+    return each.status, each.reason, each.message
+
+
 def test_a_start_that_was_refused_is_told_before_it_is_tried_again() -> None:
     world = ready()
     assert not any(isinstance(each, TellVmi) for each in actions(refuse(world)))
     again = [*actions(world.plan())]
-    assert [type(each) for each in again[:2]] == [TellVmi, StartPod]
+    assert [type(each) for each in again[:3]] == [TellVmi, ReportClaim, StartPod]
     [event] = [each for each in again if isinstance(each, TellVmi)]
     assert (event.name, str(event.reason), event.message) == ("train", "NodeRefused", TOLD)
     assert event.is_warning
@@ -53,6 +61,46 @@ def test_it_is_told_once_however_often_it_is_refused() -> None:
     for _ in range(4):
         refuse(world)
     assert world.events == [("train", "NodeRefused")]
+
+
+def test_its_claims_say_so_until_it_starts() -> None:
+    world = ready()
+    [name] = world.where()
+    refuse(world)
+    assert attached(world, name) == ("True", "InUse", ""), "nobody knew of it before"
+    refuse(world)
+    assert attached(world, name) == ("True", "InUse", TOLD)
+    assert world.says(name, "Bound") == ("True", "Placed")
+    assert not any(isinstance(each, ReportClaim) for each in actions(refuse(world))), "told once"
+    for work in world.plan().works:
+        world.applier.work(work)
+        world.memory.performed(work, Result(work.key))
+    world.rest()
+    assert world.starts() == {"pod-train": "n1"}
+    assert attached(world, name) == ("True", "InUse", "")
+
+
+def test_of_a_pod_that_comes_after_the_one_that_was_refused_they_say_nothing() -> None:
+    world = ready()
+    [name] = world.where()
+    for _ in range(2):
+        refuse(world)
+    world.gone(world.pod("pod-train"))
+    world.rest()
+    assert attached(world, name) == ("True", "InUse", "")
+
+
+def test_where_a_booking_is_refused_its_vm_is_told_and_no_start_is_tried() -> None:
+    world = World()
+    world.put(node("n1", a100=4), *vm("train", {"a100": 2}))
+    for _ in range(2):
+        [work] = [each for each in world.plan().works if each.key == "set/vmi-train"]
+        booking = next(each for step in work.steps for each in step if isinstance(each, BookClaim))
+        world.applier.work(work, lambda each: isinstance(each, BookClaim))
+        world.remember()
+        world.memory.performed(work, Result(work.key, booking, DENIED))
+    assert world.events == [("train", "NodeRefused")]
+    assert world.starts() == {}
 
 
 def test_a_later_binder_makes_the_same_event_of_it() -> None:
