@@ -5,6 +5,8 @@ The real ones are manifests; a binder is to be stopped by them here as it would 
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
 from typing import Any, Final
 
 from shared import vocabulary as v
@@ -122,6 +124,26 @@ def usage_record(
 
 
 ALL: Final = (epoch, status, finalizer, template, launcher, usage_record)
+
+
+@dataclass(slots=True)
+class Foreign:
+    """A policy of the platform's own that refuses some launchers their start.
+
+    `denies` is the chance of a write that opens our gate to be refused.
+    """
+
+    chance: random.Random
+    denies: float
+
+    def __call__(
+        self, store: Store, who: str, kind: Kind, subresource: str, old: Raw | None, new: Raw
+    ) -> str:
+        """As the policies of ours."""
+        del store, who, subresource
+        if kind is not POD or old is None or not _is_gated(old) or _is_gated(new):
+            return ""
+        return "start: not now" if self.chance.random() < self.denies else ""
 
 
 def _is_gated(pod: Raw) -> bool:

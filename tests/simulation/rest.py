@@ -20,7 +20,7 @@ _WAITING: Final = frozenset({"Scheduling", "Pending", ""})
 
 def wrongs(seen: Seen) -> list[str]:
     """All that is not as it must be."""
-    return [*_torn(seen), *_idle(seen), *_untold(seen), *_left_behind(seen)]
+    return [*_torn(seen), *_idle(seen), *_untold(seen), *_untrue(seen), *_left_behind(seen)]
 
 
 def _torn(seen: Seen) -> Iterator[str]:
@@ -73,6 +73,14 @@ def _untold(seen: Seen) -> Iterator[str]:
                 yield f"{facts.shown(claim)} waits and does not say so"
             elif condition(claim, "Bound")["reason"] == "Unevaluated":
                 yield f"{facts.shown(claim)} waits and does not say why"
+
+
+def _untrue(seen: Seen) -> Iterator[str]:
+    """Whose start is refused no more does not say so any longer (rule 7.16)."""
+    for claim in seen.all(CLAIMS):
+        told = condition(claim, "Attached")
+        if told.get("status") == "True" and told.get("message"):
+            yield f"{facts.shown(claim)} is attached, and says: {told['message']}"
 
 
 def _left_behind(seen: Seen) -> Iterator[str]:

@@ -37,6 +37,7 @@ CHAOS: Final = (
     Scenario("broken-watches", world=_BUSY, weather=Weather(breaks=0.05, expires=0.3)),
     Scenario("old-views", world=_BUSY, weather=Weather(goes_back=0.1)),
     Scenario("refusals", world=_BUSY, refuses=0.3),
+    Scenario("denials", world=_BUSY, denies=0.7),
     Scenario("left-pods", world=replace(_BUSY, leaves_pods=True), lives=(20.0, 90.0)),
     Scenario("restarts", world=_BUSY, lives=(3.0, 40.0)),
     Scenario("two-binders", world=_BUSY, binders=2, lives=(20.0, 90.0)),
@@ -181,13 +182,14 @@ def _delete(people: People, name: str) -> None:
     people.stage.api.delete(VM, (HOME, name), ADMIN)
 
 
-def _story(name: str, script: Script) -> Scenario:
-    return Scenario(name, 80.0, 60.0, 40.0, world=_SMALL, script=script)
+def _story(name: str, script: Script, denies: float = 0.0) -> Scenario:
+    return Scenario(name, 80.0, 60.0, 40.0, world=_SMALL, script=script, denies=denies)
 
 
 STORIES: Final = (
     _story("a-vm-starts", _start),
     _story("a-set-of-three", _set_of_three),
+    _story("a-start-is-denied", _set_of_three, denies=1.0),
     _story("room-appears", _room_appears),
     _story("an-order-is-held-through-a-stop", _held_through_a_stop),
     _story("an-order-ends-while-it-is-used", _order_ends),

@@ -89,6 +89,7 @@ class Scenario:
         binders: how many processes take part.
         lives: seconds between two restarts of a process, from and to; None for none.
         refuses: chance of a launcher to be refused by its node.
+        denies: chance of a launcher's start to be refused by a policy of somebody else's.
         jumps: whether the binders' wall clocks jump.
         script: instead of what people do by chance.
     """
@@ -102,6 +103,7 @@ class Scenario:
     weather: Weather = field(default_factory=Weather)
     lives: tuple[float, float] | None = None
     refuses: float = 0.0
+    denies: float = 0.0
     jumps: bool = False
     script: Script | None = None
 
@@ -217,7 +219,8 @@ class _Run:
         def now() -> datetime.datetime:
             return NOON + datetime.timedelta(seconds=loop.time())
 
-        api = FakeApi(store, now, self.chance("api"), policies.ALL)
+        self.foreign = policies.Foreign(self.chance("foreign"), scenario.denies)
+        api = FakeApi(store, now, self.chance("api"), (*policies.ALL, self.foreign))
         stage = Stage(api, self.chance("actors"), loop)
         weather = _until(scenario.weather, scenario.seconds)
         self.network = Network(Http(api), self.chance("network"), weather, self._exchanged)
@@ -257,7 +260,7 @@ class _Run:
     async def _acts(self, people: People) -> None:
         await self._lasts(self.scenario.seconds)
         people.rest()
-        self.kubelets.refuses = 0.0
+        self.kubelets.refuses = self.foreign.denies = 0.0
         await self._lasts(self.scenario.calm)
         await self._still()
         self._note(f"at rest: {each}" for each in rest.wrongs(self.judge.seen))

@@ -155,6 +155,13 @@ def keeps_an_attachment(c: Cluster) -> None:
     c.put({**c.order("order", 1), "status": {"attachedTo": attached}}, A)
 
 
+def complains_of_a_start_that_went_well(c: Cluster) -> None:
+    c.start()
+    told = {"type": "Attached", "status": "True", "reason": "InUse", "message": "it is refused"}
+    claim = things.booked(c.claim, "n1")
+    c.put({**claim, "status": {**claim["status"], "conditions": [told]}}, A)
+
+
 WRONG: dict[Callable[[Cluster], None], str] = {
     tears_a_set: "the set of tenant-a/vm is in parts: n1, n2",
     leaves_room_unused: "tenant-a/launcher waits, and fits on n1",
@@ -165,6 +172,9 @@ WRONG: dict[Callable[[Cluster], None], str] = {
     forgets_a_template_claim: "tenant-a/uid-of-vm-0 is a template claim of nobody",
     keeps_what_was_deleted: "tenant-a/order was deleted and stays",
     keeps_an_attachment: "tenant-a/order is attached to what is gone",
+    complains_of_a_start_that_went_well: (
+        "tenant-a/uid-of-vm-0 is attached, and says: it is refused"
+    ),
 }
 
 

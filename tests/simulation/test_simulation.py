@@ -6,18 +6,21 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cluster.build import REPOSITORY
+from tests.kubevirt.objects import condition
 from tests.simulation.binders import DEFAULT, binder_named, invariants_of
 from tests.simulation.judge import INVARIANTS
 from tests.simulation.naive import Naive
 from tests.simulation.naive_hands import Fault
 from tests.simulation.network import Doom, Fate
 from tests.simulation.scenarios import CHAOS, REFUSED, SCENARIOS, STORIES
+from tests.simulation.seen import CLAIMS, Seen
 from tests.simulation.simulation import Scenario, simulate
+from tests.simulation.store import DELETED, Change
 
 OURS = binder_named(DEFAULT)
 JUDGED = invariants_of(OURS)
@@ -191,6 +194,23 @@ def test_a_node_that_refuses_is_passed_over() -> None:
     assert not report.broken, report.told()
     assert report.reached["Failed"] == 1
     assert report.reached["Running"] == 1
+
+
+def test_claims_say_that_a_start_is_refused() -> None:
+    """That they do not say it for longer is judged at rest."""
+    told = set[str]()
+
+    def listening(seen: Seen, change: Change) -> Iterator[str]:
+        del seen
+        if change.kind.resource == CLAIMS and change.what != DELETED:
+            attached = condition(change.after, "Attached")
+            told.add(f"{attached.get('status')} {attached.get('message', '')}".strip())
+        return iter(())
+
+    report = simulate(SCENARIOS["a-start-is-denied"], 1, OURS, invariants=[*JUDGED, listening])
+    assert not report.broken, report.told()
+    refused = "the API server refuses the start of the VM (Forbidden); it is tried again"
+    assert f"True {refused}" in told
 
 
 def test_each_invariant_can_be_taken_out() -> None:
