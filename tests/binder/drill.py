@@ -14,6 +14,7 @@ from typing import Final
 from tests.binder.bookings import Ledger
 from tests.binder.history import Recorder, recording, writers
 from tests.binder.judged import Scene, Verdict, judge
+from tests.binder.paces import Paces
 from tests.binder.replica import Replica, Start
 from tests.binder.stage import (
     RESOURCES,
@@ -61,6 +62,7 @@ class Report:
     states: int = 0
     told: Counter[str] = field(default_factory=Counter)
     apart: Counter[int] = field(default_factory=Counter)
+    reworded: int = 0
     wrong: list[str] = field(default_factory=list)
 
 
@@ -317,13 +319,17 @@ class Drill:
         ledger.follow(await recorder.states())
         truth = Reasons(await self._world(), PATIENCE_SECONDS)
         truth.follow(await recorder.states())
+        paces = Paces()
+        paces.follow(await recorder.states())
         report = self.report
         report.states = ledger.states
+        report.reworded = paces.reworded
         report.bookings, report.starts = ledger.bookings, ledger.starts.total()
         report.told, report.apart = truth.told, truth.apart
         report.wrong = [
             *ledger.wrong,
             *truth.wrong,
+            *paces.wrong,
             *(f"{uid} was started {n} times" for uid, n in ledger.starts.items() if n > 1),
             *ledger.unseen,
         ]
