@@ -71,7 +71,7 @@ def annotations_of(thing: Json) -> Json:
 
 def is_ours(vmi: Json) -> bool:
     """Whether an object carries any annotation under our prefix, one that is misspelt too."""
-    return any(key.startswith(ANNOTATION_PREFIX) for key in annotations_of(vmi))
+    return any(_is_under_our_prefix(key) for key in annotations_of(vmi))
 
 
 def unknown_annotations(vmi: Json) -> Iterator[Cause]:
@@ -81,9 +81,14 @@ def unknown_annotations(vmi: Json) -> Iterator[Cause]:
     """
     expected = f"{ANNOTATION_CLASSES} or {ANNOTATION_CLAIMS}"
     for key in sorted(annotations_of(vmi)):
-        if key.startswith(ANNOTATION_PREFIX) and key not in KNOWN:
+        if _is_under_our_prefix(key) and key not in KNOWN:
             field = annotation_field(shown(key).replace('"', ""))
             yield malformed_cause(field, "not known", expected)
+
+
+def _is_under_our_prefix(key: str) -> bool:
+    """In any case: Kubernetes takes keys with capitals, and tells them apart."""
+    return key.lower().startswith(ANNOTATION_PREFIX)
 
 
 def annotation_field(annotation: str, place: str = "") -> str:

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from binder.actions import (
@@ -96,6 +97,9 @@ def over_budget(unit: Unit, state: ClusterState) -> Verdict | None:
             return because(Reason.BUDGET_EXCEEDED, f"class {class_name}: asked {asked}: {told}")
     return None
 
+
+_AGAIN: Final = timedelta(minutes=30)
+"""So long after an event that nothing else says it is told again: events live for an hour."""
 
 HINDRANCES: Final[tuple[Hindrance, ...]] = (unusable_claim, class_not_found, over_budget)
 """Every hindrance, in the order of precedence of its reasons (rule 3.4)."""
@@ -258,9 +262,12 @@ class Decisions:
             prepare += made
             standing = booked(node, user, obstacle)
             bookings += self._booking(item, node_name, standing, is_new=bool(made))
-        # What was refused may be a booking, after which no step would come.
-        told = self._telling(unit, because(Reason.NODE_REFUSED, obstacle), {}) if obstacle else []
-        steps = [told, prepare, bookings]
+        steps = [prepare, bookings]
+        if obstacle:
+            # First: what was refused may be a booking, and no step comes after it. Then no claim
+            # says it either, for as long as it lasts.
+            why = because(Reason.NODE_REFUSED, obstacle)
+            steps.insert(0, self._telling(unit, why, {}, again=bool(prepare or bookings)))
         pod = unit.pod
         if pod is not None:
             laid.append(replace(pod, pinned_to=node_name))
@@ -325,8 +332,9 @@ class Decisions:
             standing = waits(why, _user(unit, item), lost=is_lost(before))
             reports += self._report(before, ref, standing)
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
-        events = self._telling(unit, why, said)
-        steps = [prepare + events, [action for _, action in reports]]
+        # First: where a claim may not be made, no step comes after it, and none says it.
+        events = self._telling(unit, why, said, again=bool(prepare))
+        steps = [events + prepare, [action for _, action in reports]]
         may_wait = (
             not prepare
             and reports
@@ -361,8 +369,10 @@ class Decisions:
         standing = held_for_one_that_waits(self._state.nodes.get(claim.node_name), why)
         return self._report(claim, ref, standing)
 
-    def _telling(self, unit: Unit, why: Verdict, said: Mapping[str, str]) -> list[Action]:
-        """An event on the VMI, once per change of reason.
+    def _telling(
+        self, unit: Unit, why: Verdict, said: Mapping[str, str], *, again: bool = False
+    ) -> list[Action]:
+        """An event on the VMI, once per change of reason, or `again` before that one is gone.
 
         From what was told last, or where nobody remembers from what its claims say. It comes
         before they say otherwise: who dies between the two leaves what makes the same event, of
@@ -372,7 +382,7 @@ class Decisions:
             return []
         vmi = unit.gpu_set.vmi
         last = self._memory.last(vmi.uid)
-        if why.reason in self._told_last(vmi.uid, said):
+        if why.reason in self._told_last(vmi.uid, said) and not (again and self._is_old(last)):
             return []
         known = [f"{each}={said[each]}" for each in sorted(said)]
         if last is not None and not said and self._memory.has_told(vmi.uid, why.reason):
@@ -381,6 +391,12 @@ class Decisions:
         return [
             TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now, occasion)
         ]
+
+    def _is_old(self, event: TellVmi | None) -> bool:
+        """Whether an event will be gone before long."""
+        if event is None:
+            return False
+        return datetime.fromisoformat(self._now) - datetime.fromisoformat(event.at) >= _AGAIN
 
     def _told_last(self, uid: str, said: Mapping[str, str]) -> Collection[str]:
         """The reasons that a VM was told last: as is remembered, else as its claims say."""

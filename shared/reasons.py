@@ -119,9 +119,14 @@ UNDISCLOSED: dict[Reason, str] = {
 }
 """The texts for those who ask for more than there is of a class that keeps its stock to itself."""
 
-START_REFUSED: Final = "the API server refuses the start of the VM ({word}); it is tried again"
+START_REFUSED: Final = (
+    "the platform refuses the start of the VM ({word}); it is tried again; if it stays so, ask your"
+    " provider"
+)
 """NodeRefused of a VM that has its units and its place; `word` is Kubernetes' reason."""
 
+SHUT_OUT: Final = "the units that the VM holds already are where no VM can start now"
+"""Added to why a VM fits nowhere, where its orders are on a node that takes no pods or is gone."""
 
 APART: Final = "nowhere can {what} be had together"
 """The text of SetDoesNotFitOneNode for several classes, each of which could be had by itself."""

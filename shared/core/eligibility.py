@@ -23,7 +23,7 @@ from shared.core.rooms import PODS
 from shared.core.scheduling import HostPort
 from shared.core.selecting import accepts
 from shared.core.sites import Site, Sites
-from shared.reasons import Figures, Reason, Words, listed, say
+from shared.reasons import SHUT_OUT, Figures, Reason, Words, listed, say
 from shared.vocabulary import LABEL_KUBEVIRT_SCHEDULABLE
 
 _ZONES: Final = {
@@ -31,6 +31,10 @@ _ZONES: Final = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Old names of node labels, and the new ones that stand for them."""
+_NOT_SELECTED: Final = (
+    "the node selector or node affinity of the VM, or what KubeVirt adds to them for its CPU,"
+    " architecture or machine type"
+)
 _ZONE_LABELS: Final = frozenset(_ZONES) | frozenset(_ZONES.values())
 
 
@@ -40,12 +44,14 @@ class Misfit:
 
     `figures` are those of each class that is in the way, at least one, with its name; without a
     name where the set has one device only. They leave out what a class keeps to itself. Units of
-    several classes are not added up: that would tell nothing.
+    several classes are not added up: that would tell nothing. `is_shut_out` is whether the set
+    holds units where no VM can start: the others tell of what is elsewhere then.
     """
 
     reason: Reason
     figures: tuple[tuple[str, Figures], ...]
     words: Words = field(default_factory=Words)
+    is_shut_out: bool = False
 
     @property
     def text(self) -> str:
@@ -59,7 +65,8 @@ class Misfit:
         ]
         if free and self.reason is not Reason.NO_CAPACITY:
             told += f", {listed(free)} free"
-        return f"asked {listed(asked)}: {told}"
+        own = f"; {SHUT_OUT}" if self.is_shut_out else ""
+        return f"asked {listed(asked)}: {told}{own}"
 
 
 class Case:
@@ -135,7 +142,7 @@ def not_tolerated(case: Case, site: Site) -> str:
 def not_selected(case: Case, site: Site) -> str:
     """The pod's node selector or required node affinity does not accept the node."""
     accepted = case.placing is None or may_run(case.placing, site.node)
-    return "" if accepted else "the node selector or node affinity of the VM"
+    return "" if accepted else _NOT_SELECTED
 
 
 def not_near(case: Case, site: Site) -> str:

@@ -48,7 +48,15 @@ def place(demand: Demand, sites: Sites, chain: Chain = CHAIN) -> Placed | Misfit
             return Placed(name)
         if furthest is None or found.rank > furthest.rank:
             furthest = found
-    return _misfit(demand, sites, furthest)
+    misfit = _misfit(demand, sites, furthest)
+    return replace(misfit, is_shut_out=bool(demand.stays_on) and _is_shut(case, chain))
+
+
+def _is_shut(case: Case, chain: Chain) -> bool:
+    """Whether no VM can start where the set's orders are booked, whatever is free there."""
+    home = case.sites.by_name.get(case.demand.stays_on)
+    found = None if home is None else hindrance(case, home, chain)
+    return home is None or (found is not None and found.reason is Reason.NO_CAPACITY)
 
 
 def _candidates(demand: Demand, sites: Sites) -> Iterator[str]:

@@ -86,7 +86,8 @@ async def test_a_vm_whose_start_a_policy_refuses_says_so_until_it_starts(
             node = await life.node(1)
             event = await until_told(life, "NodeRefused")
             assert event["message"] == (
-                "the API server refuses the start of the VM (Forbidden); it is tried again"
+                "the platform refuses the start of the VM (Forbidden); it is tried again; if it"
+                " stays so, ask your provider"
             )
             assert event["involvedObject"]["name"] == "train"
             told = ("True", "InUse", event["message"])

@@ -216,6 +216,7 @@ def test_a_record_or_a_mark_without_class_or_claim_is_refused(annotation: str) -
     [
         pytest.param("gpu.cozystack.io/class", "gpu.cozystack.io/class", id="one letter short"),
         pytest.param("gpu.cozystack.io/Classes", "gpu.cozystack.io/Classes", id="another case"),
+        pytest.param("GPU.cozystack.io/classes", "GPU.cozystack.io/classes", id="in capitals"),
         pytest.param("gpu.cozystack.io/", "gpu.cozystack.io/", id="no name"),
         pytest.param("gpu.cozystack.io/a\nb\u202e", r"gpu.cozystack.io/a\nb\u202e", id="hidden"),
         # 60 characters of the key as JSON, its first quotation mark among them.

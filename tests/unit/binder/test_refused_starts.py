@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from binder.actions import BookClaim, Plan, ReportClaim, StartPod, TellVmi, Work
+from binder.actions import (
+    Action,
+    BookClaim,
+    CreateClaim,
+    Plan,
+    ReportClaim,
+    StartPod,
+    TellVmi,
+    Work,
+)
 from binder.apply import Result
 from binder.memory import Memory
 from shared.kube.writer import Outcome, Refused, Stale
@@ -14,7 +24,10 @@ from tests.unit.binder.applier import actions
 from tests.unit.binder.world import World, node, vm
 
 DENIED = Refused(403, "Forbidden", "ValidatingAdmissionPolicy 'p' denied request: not on n1")
-TOLD = "the API server refuses the start of the VM (Forbidden); it is tried again"
+TOLD = (
+    "the platform refuses the start of the VM (Forbidden); it is tried again; if it stays so, ask"
+    " your provider"
+)
 
 
 def ready() -> World:
@@ -101,6 +114,52 @@ def test_where_a_booking_is_refused_its_vm_is_told_and_no_start_is_tried() -> No
         world.memory.performed(work, Result(work.key, booking, DENIED))
     assert world.events == [("train", "NodeRefused")]
     assert world.starts() == {}
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(CreateClaim, id="the claim may not be made"),
+        pytest.param(BookClaim, id="its status may not be written"),
+    ],
+)
+def test_where_no_claim_can_say_it_it_is_told_every_half_hour(cut: type[Action]) -> None:
+    world = World()
+    world.put(node("n1", a100=4), *vm("train", {"a100": 2}))
+    told = list[int]()
+    for minute in range(90):
+        [work] = [each for each in world.plan().works if each.key == "set/vmi-train"]
+        refused = next(each for step in work.steps for each in step if isinstance(each, cut))
+        world.applier.work(work, lambda each: isinstance(each, cut))
+        world.remember()
+        world.memory.performed(work, Result(work.key, refused, DENIED))
+        told += [minute] * (len(world.events) - len(told))
+        world.now += timedelta(minutes=1)
+    assert told == [1, 31, 61]
+    assert len({each.event_name for each in world.applier.events}) == 3
+
+
+def test_where_the_claim_says_it_it_is_told_once() -> None:
+    world = ready()
+    for _ in range(90):
+        refuse(world)
+        world.now += timedelta(minutes=1)
+    assert world.events == [("train", "NodeRefused")]
+
+
+def test_a_vm_that_waits_is_told_though_its_claim_may_not_be_made() -> None:
+    world = World()
+    world.put(node("n1", a100=1), *vm("train", {"a100": 2}))
+    told = list[int]()
+    for minute in range(40):
+        [work] = [each for each in world.plan().works if each.key == "set/vmi-train"]
+        world.applier.work(work, lambda each: isinstance(each, CreateClaim))
+        world.remember()
+        told += [minute] * (len(world.events) - len(told))
+        world.now += timedelta(minutes=1)
+    assert told == [0, 30]
+    assert world.events == [("train", "NoCapacity")] * 2
+    assert len({each.event_name for each in world.applier.events}) == 2
 
 
 def test_a_later_binder_makes_the_same_event_of_it() -> None:

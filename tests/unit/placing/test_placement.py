@@ -190,7 +190,8 @@ def test_a_device_that_nobody_names_is_nothing_scarce() -> None:
             (node("a", 8), node("b", 2, {"disk": "fast"})),
             Reason.NO_ELIGIBLE_NODE,
             "asked 4: units are free, but only where the VM cannot run: the node selector or node"
-            " affinity of the VM, 10 free",
+            " affinity of the VM, or what KubeVirt adds to them for its CPU, architecture or"
+            " machine type, 10 free",
             id="room where the VM cannot run",
         ),
         pytest.param(
@@ -198,7 +199,8 @@ def test_a_device_that_nobody_names_is_nothing_scarce() -> None:
             (node("a", {A: 8, B: 2}), node("b", 2, {"disk": "fast"})),
             Reason.NO_ELIGIBLE_NODE,
             "asked 4 of alpha and 1 of beta: units are free, but only where the VM cannot run: the"
-            " node selector or node affinity of the VM, 10 of alpha and 2 of beta free",
+            " node selector or node affinity of the VM, or what KubeVirt adds to them for its CPU,"
+            " architecture or machine type, 10 of alpha and 2 of beta free",
             id="room for two classes where the VM cannot run",
         ),
         pytest.param(
@@ -230,6 +232,28 @@ def test_a_device_that_nobody_names_is_nothing_scarce() -> None:
             Reason.RESERVED,
             "asked 2: the free units are kept for a VM that has waited longer, 4 free",
             id="kept for an older set",
+        ),
+        pytest.param(
+            ask(2, stays_on="a"),
+            (replace(node("a", 4), unschedulable=True), node("b", 1)),
+            Reason.NO_CAPACITY,
+            "asked 2: 1 free; the units that the VM holds already are where no VM can start now",
+            id="its orders are on a node that is cordoned",
+        ),
+        pytest.param(
+            ask(2, stays_on="gone"),
+            (node("b", 1), node("c", 1)),
+            Reason.SET_DOES_NOT_FIT_ONE_NODE,
+            "asked 2: at most 1 can be had together, 2 free; the units that the VM holds already"
+            " are where no VM can start now",
+            id="its orders are on a node that is gone",
+        ),
+        pytest.param(
+            ask(2, stays_on="a"),
+            (node("a", 1), node("b", 0)),
+            Reason.NO_CAPACITY,
+            "asked 2: 1 free",
+            id="its orders are on a node that has too little besides",
         ),
     ],
 )
