@@ -12,9 +12,11 @@ import (
 	"os"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -23,13 +25,20 @@ import (
 	kubescheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
+// policyRefreshInterval is how often kube-apiserver looks for admission policies that changed.
+// In a cluster it is a second, for which tests that take policies apart would wait hundreds of times.
+const policyRefreshInterval = 50 * time.Millisecond
+
 // components maps a component's name to a function that runs it and returns the exit code.
 var components = map[string]func() int{
 	"etcd": func() int {
 		etcdmain.Main(os.Args)
 		return 0
 	},
-	"kube-apiserver":          run(kubeapiserver.NewAPIServerCommand),
+	"kube-apiserver": func() int {
+		generic.SetPolicyRefreshIntervalForTests(policyRefreshInterval)
+		return cli.Run(kubeapiserver.NewAPIServerCommand())
+	},
 	"kube-controller-manager": run(kubecontrollermanager.NewControllerManagerCommand),
 	"kube-scheduler": func() int {
 		return cli.Run(kubescheduler.NewSchedulerCommand())
