@@ -58,7 +58,7 @@ async def test_without_the_kind_of_the_parameter_pods_are_made_and_with_it_judge
         return await cluster.admin.find(CRD, definition) is None
 
     await wait_until(is_gone, "the kind is gone")
-    await server.stop()
+    await server.kill()  # asked to end it would wait a minute for those who watch
     await server.start()
     books = patches(CLAIM, "order", booking(EPOCH), "status")
 
