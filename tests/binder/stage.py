@@ -159,7 +159,6 @@ async def stage(folder: Path, binaries: Binaries, size: Size) -> AsyncIterator[C
             await kinds.install(plane.cluster)
             await catalog.install()
             await catalog.enforce()
-            await catalog.apply_policies()
             for name, resource in RESOURCES.items():
                 await admin.create(gpu_class(name, resource, disclosure=DISCLOSURES[name]))
             for number in range(size.nodes):

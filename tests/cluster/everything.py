@@ -41,7 +41,6 @@ class Everything:
         await kinds.install(self.plane.cluster)
         await self.catalog.install()
         await self.catalog.enforce()
-        await self.catalog.apply_policies()
         await self._binder.start()
         await self._start_kubevirt()
 
@@ -53,7 +52,6 @@ class Everything:
         await self.catalog.restart()
         await self.catalog.apply_service()
         await self.catalog.enforce()
-        await self.catalog.apply_policies()
         await self._binder.restart()
         await self._start_kubevirt()
 
