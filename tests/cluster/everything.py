@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tests.cluster.access import ADMIN, tenant_user
@@ -30,10 +30,10 @@ Tell = Callable[[str], Awaitable[None]]
 class Everything:
     """What runs on a control plane; `refresh` takes up manifests and code as they are now."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, flags: Sequence[str] = ()) -> None:
         self.plane = plane
         self.catalog = Catalog(plane)
-        self._binder = Binder(plane)
+        self._binder = Binder(plane, flags=flags)
         self._kubevirt: Process | None = None
 
     async def install(self) -> None:
@@ -79,12 +79,21 @@ class Everything:
 
 
 @contextlib.asynccontextmanager
-async def everything(folder: Path, binaries: Binaries, tell: Tell) -> AsyncIterator[Everything]:
-    """All of it in a folder for as long as the block runs; `tell` hears of progress."""
+async def everything(
+    folder: Path, binaries: Binaries, tell: Tell, flags: Sequence[str] = ()
+) -> AsyncIterator[Everything]:
+    """All of it in a folder for as long as the block runs.
+
+    Args:
+        folder: where all that it writes is.
+        binaries: the control plane's programs.
+        tell: hears of progress.
+        flags: added to the binder's command line.
+    """
     await tell("starting etcd, kube-apiserver, controller-manager, scheduler, kwok")
     async with control_plane(folder, binaries) as plane:
         await write_tools(folder, plane)
-        running = Everything(plane)
+        running = Everything(plane, flags)
         try:
             await tell("installing manifests/ and starting ours, and KubeVirt's stand-in")
             await running.install()

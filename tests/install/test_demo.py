@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.binder import BRISK
 from tests.cluster.build import REPOSITORY, Binaries
 from tests.cluster.everything import everything
 from tests.harness.programs import HEEDS_INTERRUPTS
@@ -18,13 +19,13 @@ from tests.harness.programs import HEEDS_INTERRUPTS
 
 @pytest.fixture(scope="module")
 async def shown(run: Path, binaries: Binaries) -> AsyncIterator[Path]:
-    """All that `make up` starts, in a folder of its own."""
+    """All that `make up` starts, in a folder of its own, with a binder in a hurry."""
     folder = run / "demo"
 
     async def to_nobody(_line: str) -> None:
         """Nobody waits for progress here."""
 
-    async with everything(folder, binaries, to_nobody):
+    async with everything(folder, binaries, to_nobody, BRISK):
         yield folder
 
 

@@ -13,7 +13,7 @@ import pytest
 from shared import vocabulary as words
 from tests.catalog.objects import CLAIM, CLASS, claim, gpu_class
 from tests.cluster.api import Object
-from tests.cluster.binder import Binder
+from tests.cluster.binder import BRISK, Binder
 from tests.cluster.build import REPOSITORY, Binaries
 from tests.cluster.install import Catalog
 from tests.cluster.plane import ControlPlane, control_plane
@@ -45,7 +45,7 @@ def commands() -> tuple[str, str]:
 async def catalog(binaries: Binaries, run: Path) -> AsyncIterator[Catalog]:
     """All but step 3, on a plane of its own: everything is taken away there."""
     async with control_plane(run / "backup", binaries) as plane:
-        catalog, binder = Catalog(plane), Binder(plane)
+        catalog, binder = Catalog(plane), Binder(plane, flags=BRISK)
         await kinds.install(plane.cluster)
         await catalog.install()
         await plane.cluster.create_namespace(NAMESPACE)
