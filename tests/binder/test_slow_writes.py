@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from tests.binder.history import Recorder
@@ -14,28 +15,46 @@ from tests.cluster.components import HOST
 from tests.cluster.plane import ControlPlane
 
 PATIENT: Final = (
-    "--lease-duration=45",
-    "--renew-deadline=20",
+    "--lease-duration=22",
+    "--renew-deadline=8",
     "--retry-period=2",
-    "--request-timeout=24",
+    "--request-timeout=14",
 )
 """Flags of a binder that waits longer for an answer than the API server for the webhook."""
 
-WEBHOOK_SECONDS: Final = 20
+WEBHOOK_SECONDS: Final = 12
+"""Until the API server goes on without an answer; the test hangs up before that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A port that takes connections and says nothing, until it hangs up on all.
+
+    Attributes:
+        asked: set by the first connection.
+        over: set it to have all hung up on, those to come too.
+    """
+
+    port: int
+    asked: asyncio.Event
+    over: asyncio.Event
 
 
 @asynccontextmanager
-async def never_answering() -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """A port that takes connections and says nothing; the event is set by the first."""
-    asked = asyncio.Event()
+async def silence() -> AsyncIterator[Silence]:
+    """One, over at the block's end at the latest."""
+    asked, over = asyncio.Event(), asyncio.Event()
 
-    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.set()
-        await reader.read()
+        await over.wait()
         writer.close()
 
     async with await asyncio.start_server(take, HOST, 0) as server:
-        yield server.sockets[0].getsockname()[1], asked
+        try:
+            yield Silence(server.sockets[0].getsockname()[1], asked, over)
+        finally:
+            over.set()
 
 
 @asynccontextmanager
@@ -86,16 +105,17 @@ async def test_a_vm_starts_while_the_write_for_another_tenants_vm_waits_for_a_we
     node = await quick.node(1)
     before = await epoch(whole)
     async with (
-        never_answering() as (port, asked),
-        policed(slow, port),
+        silence() as webhook,
+        policed(slow, webhook.port),
         replicas(whole, unique, PATIENT) as start,
     ):
         leader = await start()
         await leader.until_in_office(before)
         await slow.machine("train", 1)
-        await asked.wait()
+        await webhook.asked.wait()
         await quick.machine("train", 1)
         assert await quick.until_running("train") == node
+        webhook.over.set()
         await slow.until_running("train")
     assert started(leader) == [quick.namespace, slow.namespace]
 
