@@ -39,28 +39,27 @@ async def start(audited: ControlPlane, unique: Callable[[str], str]) -> AsyncIte
 
 @pytest.fixture(scope="session")
 async def server(binaries: Binaries, run: Path) -> AsyncIterator[Catalog]:
-    """Our server on another plane, with all else installed, and KubeVirt's stand-in in a hurry."""
+    """Our server on another plane, with all else installed but KubeVirt's stand-in."""
     async with control_plane(run / "machines", binaries, Options(audit=True)) as plane:
         catalog = Catalog(plane)
         try:
             await kinds.install(plane.cluster)
             await catalog.install()
             await catalog.enforce()
-            await catalog.apply_policies()
-            async with kubevirt(plane.cluster, timing=Timing(speed=20)):
-                yield catalog
+            yield catalog
         finally:
             await catalog.stop()
 
 
-@pytest.fixture(scope="session")
-async def whole(server: Catalog) -> ControlPlane:
-    """That plane."""
-    return server.plane
+@pytest.fixture(scope="module")
+async def whole(server: Catalog) -> AsyncIterator[ControlPlane]:
+    """That plane with the stand-in, in a hurry; some modules are about how it is without."""
+    async with kubevirt(server.plane.cluster, timing=Timing(speed=20)):
+        yield server.plane
 
 
 @pytest.fixture(scope="session")
-async def recorder(whole: ControlPlane) -> AsyncIterator[Recorder]:
+async def recorder(server: Catalog) -> AsyncIterator[Recorder]:
     """Everything that becomes of claims, pods and instances there."""
-    async with recording(whole) as recorder:
+    async with recording(server.plane) as recorder:
         yield recorder

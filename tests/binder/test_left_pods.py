@@ -10,23 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import pytest
 
 from shared import vocabulary as v
-from tests.binder.history import Recorder, recording
+from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import epoch, replicas
 from tests.binder.truth import claim_names, mark_of, node_of
 from tests.catalog.objects import CLAIM, claim, class_key, quota
 from tests.cluster.api import Object
-from tests.cluster.build import Binaries
-from tests.cluster.components import Options
 from tests.cluster.install import Catalog
-from tests.cluster.plane import ControlPlane, control_plane
 from tests.cluster.waiting import wait_until
-from tests.kubevirt import kinds
 from tests.kubevirt import words as w
 from tests.kubevirt.objects import name_of, phase_of, status_of, uid_of
 from tests.kubevirt.standin import kubevirt
@@ -37,32 +32,12 @@ from tests.policies.people import TENANT, introduce
 OPTION = f"{v.CATALOG_GROUP_VERSION}/{v.KIND_OPTION}"
 
 
-@pytest.fixture(scope="module")
-async def plane(binaries: Binaries, run: Path) -> AsyncIterator[ControlPlane]:
-    """A control plane with our server, webhooks and policies."""
-    async with control_plane(run / "left-pods", binaries, Options(audit=True)) as plane:
-        catalog = Catalog(plane)
-        try:
-            await kinds.install(plane.cluster)
-            await catalog.install()
-            await catalog.enforce()
-            yield plane
-        finally:
-            await catalog.stop()
-
-
-@pytest.fixture(scope="module")
-async def recorder(plane: ControlPlane) -> AsyncIterator[Recorder]:
-    """Everything that becomes of claims, pods and instances there."""
-    async with recording(plane) as recorder:
-        yield recorder
-
-
 @pytest.fixture
 async def life(
-    plane: ControlPlane, recorder: Recorder, unique: Callable[[str], str]
+    server: Catalog, recorder: Recorder, unique: Callable[[str], str]
 ) -> AsyncIterator[Life]:
     """A tenant with a budget of six, four units on one node, and a binder that leads."""
+    plane = server.plane
     life = await Life.begin(plane, recorder, unique)
     await life.node(4)
     await life.api.create(quota(life.namespace, {class_key(life.class_name): "6"}))
