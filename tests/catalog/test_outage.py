@@ -20,13 +20,11 @@ from tests.catalog.survival import process_of, readiness, unharmed
 from tests.catalog.tenants import Tenant, make_role, make_tenant, wait_until_served
 from tests.cluster.api import Object, Refused
 from tests.cluster.build import Binaries
-from tests.cluster.install import API_SERVICE, Catalog
+from tests.cluster.install import API_SERVICE, API_SERVICE_KIND, Catalog
 from tests.cluster.plane import control_plane
 from tests.cluster.processes import suspended
 from tests.cluster.session import Output
 from tests.cluster.waiting import DEADLINE_SECONDS, wait_until
-
-APISERVICE = "apiregistration.k8s.io/v1/APIService"
 
 GPUS = Gpus("a100", "example.com/a100", "gpu-1")
 
@@ -96,14 +94,12 @@ async def test_while_our_process_hangs_all_else_works_and_no_call_hangs_for_long
             await what_is_not_ours_works(own, "hanging", note, "while our process hangs")
 
             async def known_to_hang() -> str:
-                service = await cluster.admin.get(APISERVICE, API_SERVICE)
+                service = await cluster.admin.get(API_SERVICE_KIND, API_SERVICE)
                 (condition,) = service["status"]["conditions"]
                 return str(condition["message"]) if condition["status"] == "False" else ""
 
-            # A change of it makes kube-apiserver look at once, as it does by itself twice a
-            # minute. Until it has found out a read of options hangs, for a minute at most.
-            poke = {"metadata": {"annotations": {"example.com/look": "now"}}}
-            await cluster.admin.patch(APISERVICE, API_SERVICE, poke)
+            # Until it has found out a read of options hangs, for a minute at most.
+            await own.have_it_looked_at()
             message = await wait_until(known_to_hang, f"{API_SERVICE} is not Available")
             assert f"/apis/{words.CATALOG_GROUP_VERSION}" in message
             failed = await options()

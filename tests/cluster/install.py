@@ -31,6 +31,7 @@ SERVICE_HOST = f"{vocabulary.SERVICE_APISERVER}.{vocabulary.NAMESPACE}.svc"
 """The name that the aggregation layer asks our server for."""
 
 API_SERVICE = f"{vocabulary.VERSION}.{vocabulary.CATALOG_GROUP}"
+API_SERVICE_KIND = "apiregistration.k8s.io/v1/APIService"
 OUR_CA = "gpu-ca"
 WEBHOOKS = {
     "MutatingWebhookConfiguration": ("vmis.gpu.cozystack.io", "pods.gpu.cozystack.io"),
@@ -156,10 +157,17 @@ class Catalog:
 
     async def is_available(self) -> bool:
         """What kube-apiserver says in the APIService's condition."""
-        kind = "apiregistration.k8s.io/v1/APIService"
-        service = await self.plane.cluster.admin.find(kind, API_SERVICE)
+        service = await self.plane.cluster.admin.find(API_SERVICE_KIND, API_SERVICE)
         conditions = (service or {}).get("status", {}).get("conditions", ())
         return any(c["type"] == "Available" and c["status"] == "True" for c in conditions)
+
+    async def have_it_looked_at(self) -> None:
+        """Have kube-apiserver look at once whether it reaches us; else it does twice a minute."""
+        admin = self.plane.cluster.admin
+        service = await admin.get(API_SERVICE_KIND, API_SERVICE)
+        changed = {"example.com/looked-at": service["metadata"]["resourceVersion"]}
+        change = {"metadata": {"annotations": changed}}
+        await admin.patch(API_SERVICE_KIND, API_SERVICE, change)
 
     async def is_discovered(self) -> bool:
         """Whether discovery holds what our server serves: it follows a moment later."""

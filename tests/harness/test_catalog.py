@@ -53,6 +53,7 @@ async def test_without_our_server_all_else_works_the_error_names_us_and_all_reco
         async def known_to_be_away() -> bool:
             return not await catalog.is_available()
 
+        await catalog.have_it_looked_at()
         await wait_until(known_to_be_away, f"{API_SERVICE} is no longer Available")
     finally:
         await catalog.component.start()
