@@ -27,6 +27,7 @@ from tests.kubevirt.objects import name_of, phase_of, status_of, uid_of
 from tests.kubevirt.standin import kubevirt
 from tests.kubevirt.timing import Timing
 from tests.policies.changes import FREED
+from tests.policies.collecting import until_collected
 from tests.policies.people import TENANT, introduce
 
 OPTION = f"{v.CATALOG_GROUP_VERSION}/{v.KIND_OPTION}"
@@ -103,15 +104,6 @@ async def until_freed(life: Life, kind: str, name: str) -> None:
     await wait_until(freed, f"{name} has no owner")
 
 
-async def until_collected(life: Life) -> None:
-    """The collector learns of kinds that are new some time after they came."""
-    never = {"apiVersion": "v1", "kind": "ConfigMap", "name": "never", "uid": "never"}
-    probe = claim(life.namespace, "probe", life.class_name, 1)
-    probe["metadata"]["ownerReferences"] = [never]
-    await life.api.create(probe)
-    await until_gone(life, CLAIM, "probe")
-
-
 async def stays(life: Life, vmi: Object, pod: Object, node: str) -> None:
     """The instance is gone; the pod it left keeps claim and budget until it ends."""
     tenant, (its,) = life.plane.cluster.api(TENANT), claim_names(vmi)
@@ -157,7 +149,8 @@ async def test_a_tenant_who_takes_a_pod_from_its_instance_is_refused_and_told(li
 async def test_a_pod_that_the_collector_leaves_keeps_claim_and_budget_until_it_ends(
     life: Life,
 ) -> None:
-    await until_collected(life)
+    probe = claim(life.namespace, "probe", life.class_name, 1)
+    await until_collected(life.plane.cluster, probe)
     async with working(life):
         await make(life, "esc")
         node = await life.until_running("esc")

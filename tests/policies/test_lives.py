@@ -12,6 +12,7 @@ from tests.catalog.objects import CLAIM, claim
 from tests.cluster.api import Object
 from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
+from tests.policies.collecting import until_collected
 from tests.policies.people import BINDER, HELM, KUBEVIRT, MIGHTY, TENANT
 from tests.policies.scene import (
     NAMESPACE,
@@ -69,6 +70,7 @@ async def test_a_claim_that_leaves_its_records_behind_goes_too(
 ) -> None:
     """The garbage collector takes the owner off them, which nobody else may."""
     del scene
+    await until_collected(cluster, workload(unique("probe")))
     name = unique("claim")
     await ordered(cluster, name)
     await cluster.api(TENANT).delete(CLAIM, name, NAMESPACE, propagationPolicy="Orphan")
