@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
 
 import orjson
@@ -54,6 +55,18 @@ together less than the webhooks' timeout of 15 seconds, so that the refusal is o
 PATIENCE_SECONDS: Final = 0.5
 """How long a read waits for the one before it, in order to be shared by more reviews."""
 
+REMEMBERED: Final = 256
+"""Objects of each sort whose value is kept, by their bytes: namespaces are read for every VM and
+order of a tenant, and the claims of a VM twice for it."""
+
+REMEMBERED_BYTES: Final = 4096
+"""Larger ones are decoded each time: whoever makes objects does not fill our memory."""
+
+AT_ONCE: Final = {"Accept-Encoding": "gzip"}
+"""Headers of a read. To whoever takes no gzip kube-apiserver sends a list object by object, each in
+a chunk of its own; to whoever does it sends at once what is below 128 KiB, which it does not pack
+(`deferredResponseWriter` in k8s.io/apiserver)."""
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 V = TypeVar("V")
@@ -62,7 +75,14 @@ V = TypeVar("V")
 class Asking(Protocol):
     """The API server (`shared.kube.connect.Connection`)."""
 
-    async def request(self, method: str, path: str, *, timeout_seconds: float = 30.0) -> bytes:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
         """Send a request and return the body of its answer; raises ApiError."""
 
 
@@ -169,7 +189,9 @@ class Source(Generic[T]):
 
         async def read() -> Answer[T]:
             try:
-                body = await self._api.request("GET", path, timeout_seconds=READ_SECONDS)
+                body = await self._api.request(
+                    "GET", path, headers=AT_ONCE, timeout_seconds=READ_SECONDS
+                )
             except NotFound:
                 return Answer(self._take(None))
             except ApiError as error:
@@ -204,7 +226,7 @@ class KubernetesReader:
         """Everything that a decision about a VMI takes."""
         state = self._known.state
         async with asyncio.TaskGroup() as tasks:
-            hoster = self._hoster(tasks, namespace)
+            hoster = await self._hoster(tasks, namespace)
             await asyncio.sleep(0)  # these leave; the API server works while the VMI is looked at
             asked = needs()
             seen = {
@@ -221,9 +243,10 @@ class KubernetesReader:
         found_claims = [claim for task in claims if (claim := task.result().value) is not None]
         named = {claim.name: claim for claim in found_claims}
         attached = {claim.attached_to for claim in named.values() if claim.attached_to}
-        async with asyncio.TaskGroup() as tasks:  # only what we had not heard of
-            for holder in attached - holders.keys():
-                holders[holder] = tasks.create_task(self._present(namespace, holder))
+        if unheard := attached - holders.keys():
+            async with asyncio.TaskGroup() as tasks:
+                for holder in unheard:
+                    holders[holder] = tasks.create_task(self._present(namespace, holder))
         present = {holder: holders[holder].result() for holder in attached}
         found, unread = hoster()
         return VmiInputs(
@@ -264,7 +287,7 @@ class KubernetesReader:
     async def for_order(self, needs: OrderNeeds) -> OrderInputs:
         """Everything that a decision about an order takes."""
         async with asyncio.TaskGroup() as tasks:
-            read = self._hoster(tasks, needs.namespace)
+            read = await self._hoster(tasks, needs.namespace)
         hoster, unread = read()
         view = self._views(needs.namespace, [needs.class_name])[needs.class_name]
         return OrderInputs(hoster, view, unread)
@@ -284,15 +307,16 @@ class KubernetesReader:
         claims = self._known.state.holders.claims_of(needs.class_name)
         return ClassInputs(hoster, claims, tuple(_unread([classes.result()])))
 
-    def _hoster(
+    async def _hoster(
         self, tasks: asyncio.TaskGroup, namespace: str
     ) -> Callable[[], tuple[Hoster, tuple[Unread, ...]]]:
         """Begin to read all that the hoster has set, for one namespace.
 
         Once the tasks have ended, what is returned tells it, and what could not be read.
         """
-        # First what takes the API server longest: requests leave one after the other.
+        # First what takes the API server longest, before the others are even made.
         classes = tasks.create_task(self._classes())
+        await asyncio.sleep(0)
         settings = tasks.create_task(self._settings())
         kubevirts = tasks.create_task(self._kubevirts())
         possible = [tasks.create_task(self._namespace(name)) for name in tops(namespace)]
@@ -400,12 +424,12 @@ def _why(error: ApiError) -> str:
             return f"the API server answers {error.code} {error.reason}"
 
 
-def _value(read: Callable[[Json, decode.Note], T]) -> Callable[[Json], T | None]:
-    """How an object becomes a value; one of which too little can be read counts as absent."""
+def _value(read: Callable[[V], T]) -> Callable[[V], T | None]:
+    """How something becomes a value; an object of which too little can be read counts as absent."""
 
-    def value(raw: Json) -> T | None:
+    def value(raw: V) -> T | None:
         try:
-            return read(raw, _ignore)
+            return read(raw)
         except decode.Undecodable as error:
             log.warning("cannot be read for admission", what=f"{error}")
             return None
@@ -414,9 +438,18 @@ def _value(read: Callable[[Json, decode.Note], T]) -> Callable[[Json], T | None]
 
 
 def _single(read: Callable[[Json, decode.Note], T]) -> Callable[[bytes | None], T | None]:
-    """How one object becomes a value."""
-    value = _value(read)
-    return lambda body: None if body is None else value(_object(body))
+    """How one object becomes a value: the same one for the same bytes, while it is remembered."""
+
+    def decoded(body: bytes) -> T:
+        return read(_object(body), _ignore)
+
+    remembered = lru_cache(maxsize=REMEMBERED)(decoded)
+
+    def known(body: bytes) -> T:
+        return remembered(body) if len(body) <= REMEMBERED_BYTES else decoded(body)
+
+    value = _value(known)
+    return lambda body: None if body is None else value(body)
 
 
 def _object(body: bytes) -> Json:
@@ -425,7 +458,7 @@ def _object(body: bytes) -> Json:
 
 def _listed(read: Callable[[Json, decode.Note], T]) -> Callable[[bytes | None], Sequence[T]]:
     """How a list becomes values."""
-    listed = Listed(_value(read))
+    listed = Listed(_value(lambda raw: read(raw, _ignore)))
     return lambda body: () if body is None else listed.of(body)
 
 

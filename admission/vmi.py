@@ -150,16 +150,17 @@ class Case:
             first.setdefault(gpu_class.name, (field, gpu_class))
         return [(*place, counts[name]) for name, place in first.items()]
 
-    def used(self) -> Iterator[tuple[str, GpuClass, str]]:
+    @cached_property
+    def used(self) -> list[tuple[str, GpuClass, str]]:
         """Every class that exists and that an entry or claim is of: field, class, resource."""
-        for field, gpu_class, _ in self.summed:
-            yield field, gpu_class, gpu_class.resource_name
+        found = [(field, gpu_class, gpu_class.resource_name) for field, gpu_class, _ in self.summed]
         for index, name in enumerate(self.asked.claims):
             claim = self.inputs.claims.get(name)
             its_class = self.inputs.hoster.classes.get(claim.class_name) if claim else None
             if claim is not None and its_class is not None:
                 resource = resource_of(claim, self.inputs.hoster.classes)
-                yield _claim_field(index), its_class, resource
+                found.append((_claim_field(index), its_class, resource))
+        return found
 
 
 Rule = Callable[[Case], Iterable[Cause]]
@@ -284,14 +285,14 @@ def class_not_found(case: Case) -> Iterator[Cause]:
 
 def class_conflict(case: Case) -> Iterator[Cause]:
     """A class whose resource another class names too: nobody can say whose units those are."""
-    for field, gpu_class, _ in case.used():
+    for field, gpu_class, _ in case.used:
         if case.inputs.hoster.in_conflict(gpu_class):
             yield _about(gpu_class, Reason.CLASS_CONFLICT, field)
 
 
 def not_permitted(case: Case) -> Iterator[Cause]:
     """A device that KubeVirt's table does not name: the VM would hang without a pod."""
-    for field, gpu_class, resource in case.used():
+    for field, gpu_class, resource in case.used:
         if not is_permitted(resource, case.inputs.hoster.kubevirt):
             told = say(Reason.NOT_PERMITTED)
             yield Cause(Reason.NOT_PERMITTED, f"class {gpu_class.name} ({resource}): {told}", field)

@@ -190,6 +190,8 @@ class Metrics:
                 code = response.status
                 return response
             finally:
-                self.observed(request, code, self._monotonic() - began)
+                seconds = self._monotonic() - began
+                # Once this turn of the loop is over: the answer does not wait to be counted.
+                asyncio.get_running_loop().call_soon(self.observed, request, code, seconds)
 
         return observe

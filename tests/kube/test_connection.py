@@ -95,6 +95,22 @@ class TestRequest:
             "accept": "application/json",
         }
 
+    async def test_a_packed_answer_is_unpacked_where_one_was_asked_for(self) -> None:
+        accepted: list[str] = []
+
+        async def packed(request: web.Request) -> web.Response:
+            accepted.append(request.headers["Accept-Encoding"])
+            response = web.Response(body=b"x" * 200_000)
+            if accepted[-1] == "gzip":
+                response.enable_compression(web.ContentCoding.gzip)
+            return response
+
+        async with http_server(packed) as url, connected(url) as api:
+            plain = await api.request("GET", "/")
+            unpacked = await api.request("GET", "/", headers={"Accept-Encoding": "gzip"})
+        assert accepted == ["identity", "gzip"]
+        assert plain == unpacked == b"x" * 200_000
+
     @pytest.mark.parametrize(
         ("code", "reason", "want"),
         [

@@ -48,21 +48,33 @@ def vm(name: str) -> Raw:
 
 
 class Api:
-    """Answers by path; anything else is not there. Counts how many are asked for at once."""
+    """Answers by path; anything else is not there. Counts how many are asked for at once.
+
+    `tasks` is how many tasks there were whenever it was asked.
+    """
 
     def __init__(self, answers: Mapping[str, Raw | ApiError]) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        self.tasks: list[int] = []
         self.at_once = 0
         self.most_at_once = 0
 
-    async def request(self, method: str, path: str, *, timeout_seconds: float = 30.0) -> bytes:
-        assert (method, timeout_seconds) == ("GET", 6.0)
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        assert (method, headers, timeout_seconds) == ("GET", {"Accept-Encoding": "gzip"}, 6.0)
         self.asked.append(path)
+        self.tasks.append(len(asyncio.all_tasks()))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
         self.at_once -= 1
         answer = self.answers.get(path, NotFound("not there"))
         if isinstance(answer, ApiError):
@@ -104,9 +116,40 @@ async def test_everything_for_a_vm_is_read_in_one_round() -> None:
 async def test_what_the_api_server_works_at_longest_is_asked_for_first() -> None:
     api = Api({})
     await reader(api).for_vmi(LAB, needs("train", owner="vm1"))
-    assert api.asked[0] == CLASSES
+    assert (api.asked[0], api.tasks[0]) == (CLASSES, 2), "no other read is even made before"
     await reader(api).for_order(OrderNeeds("tenant-acme-lab", "a100"))
-    assert api.asked[8] == CLASSES
+    assert (api.asked[8], api.tasks[8]) == (CLASSES, 2)
+
+
+async def test_an_object_is_as_it_is_now_for_the_next_decision() -> None:
+    api = Api({})
+    read = reader(api)
+    found = []
+    for value in ("entitled", "entitled", "no", "entitled"):
+        labels = {"gpu.cozystack.io/vgpu": value}
+        api.answers = {ACME: {"metadata": {"name": LAB, "labels": labels}}}
+        got = await read.for_vmi(LAB, needs())
+        found.append(got.hoster.namespaces[LAB].entitlement)
+    assert found == ["entitled", "entitled", "no", "entitled"]
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(3500, True), (5000, False)])
+async def test_an_object_of_the_same_bytes_is_decoded_once_unless_it_is_large(
+    length: int, is_kept: bool
+) -> None:
+    metadata = {"name": LAB, "annotations": {"note": "x" * length}}
+    read = reader(Api({ACME: {"metadata": metadata}}))
+    first, again = [(await read.for_vmi(LAB, needs())).hoster.namespaces[LAB] for _ in range(2)]
+    assert first == again
+    assert (first is again) == is_kept
+
+
+async def test_an_object_of_which_too_little_can_be_read_is_told_each_time() -> None:
+    read = reader(Api({ACME: {"metadata": {"name": 5}}}))
+    with capture_logs() as told:
+        for _ in range(2):
+            await read.for_vmi(LAB, needs())
+    assert [each["what"] for each in told] == ["metadata.name: 5, expected a name"] * 2
 
 
 async def test_a_class_is_as_it_is_now_for_the_next_decision() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 
 import pytest
@@ -29,6 +29,8 @@ from tests.unit.admission.test_gpuclass_rules import gpu_class
 from tests.unit.scripted_api import Raw
 
 CLASSES = "/admission/gpuclasses"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Nothing:
@@ -134,6 +136,32 @@ async def test_a_review_is_counted_once_by_how_it_ended_and_timed(
     counted = {key: each for key, each in found.items() if key[0] == "test_admission_reviews_total"}
     assert counted == {("test_admission_reviews_total", outcome, reason): 1.0}
     assert found["test_admission_review_duration_seconds_sum", None, None] == 3.0
+
+
+async def test_an_answer_does_not_wait_to_be_counted_and_the_next_request_finds_it_counted() -> (
+    None
+):
+    registry = CollectorRegistry()
+    hooks = Webhooks(Nothing(), Figures("test", registry), monotonic=lambda: 0.0)
+    counted: list[float | None] = []
+
+    def look() -> None:
+        labels = {"webhook": "gpuclasses", "outcome": "allowed", "reason": ""}
+        counted.append(registry.get_sample_value("test_admission_reviews_total", labels))
+
+    @web.middleware
+    async def answering(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        look()
+        return response
+
+    app = web.Application(middlewares=[answering])
+    app.add_routes(hooks.routes())
+    headers = {"Content-Type": "application/json"}
+    async with TestClient(TestServer(app)) as client:
+        await client.post(CLASSES, data=review(gpu_class()), headers=headers)
+    look()
+    assert counted == [None, 1.0]
 
 
 def carrying(annotation: str) -> Raw:
