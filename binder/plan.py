@@ -16,6 +16,7 @@ from binder.classes import report_classes
 from binder.decide import HINDRANCES, Decisions, Hindrance
 from binder.fencing import fenced
 from binder.memory import Memory
+from binder.sets import is_lost
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay
 from binder.units import PHASES, units
@@ -67,6 +68,7 @@ def plan(
         if task in phases and (work := look_after(view.state, key, task, rfc3339(now))) is not None
     ]
     with Trial(view.state) as trial:
+        trial.take(*_spent(view))
         decisions = Decisions(trial, view.memory, rfc3339(now), hindrances, view.under_way)
         decisions.run(todo, view.backed_off)
     begun = (*view.under_way.works, *decisions.works, *decisions.waiting)
@@ -79,3 +81,17 @@ def plan(
     works = (*decisions.works, *upkeep, *decisions.waiting, *classes, *hints, *reworded)
     whole = tuple(fenced(work, view.state.holders) for work in works)
     return Plan(whole, min(due, default=None))
+
+
+def _spent(view: View) -> list[Claim]:
+    """Claims that hold nothing and are about to go: no budget waits for them (rule 7.7).
+
+    There are many of them where nobody placed VMs for a while.
+    """
+    claims = view.state.holders.claims
+    going = [
+        claims[key]
+        for key, task in view.agenda.claims().items()
+        if task in (Task.ENDS, Task.LEAVES)
+    ]
+    return [claim for claim in going if not (claim.node_name or is_lost(claim))]

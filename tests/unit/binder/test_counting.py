@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core.model import Attachment
+from shared.core.model import Attachment, Claim
+from shared.vocabulary import FINALIZER_CLAIM
 from tests.unit.binder.world import (
     CLASSES,
     World,
@@ -180,3 +181,41 @@ def test_the_last_pod_of_a_vm_that_is_gone_holds_claims_of_its_devices_only() ->
     world.put(replace(world.claim("o1"), deleting=True))
     world.settle()
     assert world.where() == {template("one"): "n1"}
+
+
+def test_a_claim_without_a_place_whose_vm_is_gone_keeps_no_other_waiting() -> None:
+    """A new leader finds many of them."""
+    world = World()
+    old = vm("old", {"a100": 3}, age=60)
+    world.put(quota(3), *old)
+    world.settle()
+    world.gone(*old)
+    world.put(node("n1", a100=8), *vm("young", {"a100": 2}))
+    told = len(world.events)
+    world.carry_out()
+    assert world.starts() == {"pod-young": "n1"}
+    assert world.events[told:] == []
+    assert world.where() == {template("young"): "n1"}
+
+
+@pytest.mark.parametrize(
+    ("leaving", "starts"),
+    [
+        pytest.param(order("o1", 3), {"pod-young": "n1"}, id="without a place"),
+        pytest.param(order("o1", 3, "n1"), {}, id="booked"),
+        pytest.param(order("o1", 3, lost=True), {}, id="lost"),
+    ],
+)
+def test_an_order_that_leaves_counts_for_as_long_as_it_has_what_others_may_get(
+    leaving: Claim, starts: dict[str, str]
+) -> None:
+    world = World()
+    assert leaving.written is not None
+    written = replace(leaving.written, finalizers=(FINALIZER_CLAIM,))
+    world.put(quota(3), node("n1", a100=8), *vm("young", {"a100": 2}))
+    world.put(replace(leaving, deleting=True, written=written))
+    world.carry_out()
+    assert world.starts() == starts
+    assert (world.waits_for(template("young")) == "BudgetExceeded") == (not starts)
+    world.settle()
+    assert world.starts() == {"pod-young": "n1"}
