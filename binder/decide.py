@@ -364,7 +364,8 @@ class Decisions:
         if lose and (belongs or claim.is_template):
             standing = waits(why, _user(unit, item), lost=True)
             return [(Gap.MORE, release(claim, ref, standing, self._now))]
-        if unit.pod is None:
+        # Attached to another, it would be no item while that is there.
+        if unit.pod is None and (claim.attached_to is None or belongs):
             return []
         standing = held_for_one_that_waits(self._state.nodes.get(claim.node_name), why)
         return self._report(claim, ref, standing)

@@ -458,3 +458,17 @@ def test_the_volumes_that_count_are_the_pods_and_the_hotplugged_ones_of_the_vmi(
     world.put(other, replace(second, placing=replace(second.placing, volume_claims=("edited",))))
     world.settle()
     assert world.starts()["pod-other"] == "n1"
+
+
+def test_an_order_of_a_vm_that_is_gone_is_let_go_though_a_vm_without_a_gate_names_it() -> None:
+    """As one that was let go while all was off, and found no node."""
+    world = World()
+    late = {"a100": 3}, {"o1": 1}
+    world.put(node("n1", a100=2), order("o1", 1, "n1"), *vm("late", *late))
+    world.settle()
+    gone = Attachment("VirtualMachine", "gone", "vm-gone")
+    world.put(replace(world.claim("o1"), attached_to=gone), *vm("late", *late, gates=()))
+    world.settle()
+    assert world.claim("o1").attached_to is None
+    assert world.claim("o1").node_name == "n1"
+    assert world.says("o1", "Attached") == ("False", "NoCapacity")
