@@ -7,6 +7,7 @@ somebody else changed something it may act as if that had not happened.
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -262,13 +263,25 @@ def a_reason_is_told_once(seen: Seen, change: Change) -> Iterator[str]:
     reason = str(event.get("reason"))
     about = str(event["involvedObject"].get("uid", ""))
     sent = str(event.get("firstTimestamp", ""))
-    if sent < seen.warned_at.get(about, ""):
+    before = seen.warned_at.get(about, "")
+    if sent < before:
         return  # an answer was lost, and what was given up for lost arrived after what came later
     seen.warned_at[about] = sent
-    if seen.warned.get(about) == reason:
+    if seen.warned.get(about) == reason and not _is_old(before, sent):
         told = f"{reason} again about {event['involvedObject'].get('name')}"
         yield f"{told}: {event.get('message')}"
     seen.warned[about] = reason
+
+
+def _is_old(before: str, sent: str) -> bool:
+    """Whether an event was half an hour old by the binder's clock, which may jump.
+
+    What no claim can say is told again then.
+    """
+    if not before:
+        return False
+    then, now = map(datetime.datetime.fromisoformat, (before, sent))
+    return now - then >= datetime.timedelta(minutes=30)
 
 
 def _forget_what_changed(seen: Seen, change: Change) -> None:

@@ -214,6 +214,12 @@ def unowned(obj: Raw) -> Raw:
     return {**obj, "metadata": metadata}
 
 
+def tells_again_before_half_an_hour(c: Cluster) -> None:
+    for time in ("12:04:06", "12:34:05"):
+        told = things.event(c.vmi, "NoCapacity", "none free", f"e{time[:2]}{time[3:5]}")
+        c.put({**told, "firstTimestamp": f"2026-11-29T{time}Z"}, A)
+
+
 def repeats_itself(c: Cluster) -> None:
     for number in range(2):
         c.put(things.event(c.vmi, "NoCapacity", f"{number} free", f"e{number}"), A)
@@ -252,6 +258,7 @@ BROKEN: dict[Callable[[Cluster], None], str] = {
     unbinds_under_a_pod: "units_are_kept_while_a_pod_holds_them",
     lets_go_of_what_a_left_pod_holds: "units_are_kept_while_a_pod_holds_them",
     repeats_itself: "a_reason_is_told_once",
+    tells_again_before_half_an_hour: "a_reason_is_told_once",
 }
 
 
@@ -287,6 +294,13 @@ def tells_of_something_that_arrives_late(c: Cluster) -> None:
     for second, name in (("07", "later"), ("06", "earlier")):
         told = things.event(c.vmi, "NoCapacity", "none free", name)
         c.put({**told, "firstTimestamp": f"2026-11-29T12:04:{second}Z"}, A)
+
+
+def tells_again_after_half_an_hour(c: Cluster) -> None:
+    """By the binder's clock; no claim can say it."""
+    for time in ("12:04:06", "12:34:06"):
+        told = things.event(c.vmi, "NoCapacity", "none free", f"e{time[:2]}{time[3:5]}")
+        c.put({**told, "firstTimestamp": f"2026-11-29T{time}Z"}, A)
 
 
 def tells_of_each_change_of_reason(c: Cluster) -> None:
@@ -433,6 +447,7 @@ FINE: tuple[Callable[[Cluster], None], ...] = (
     tells_again_after_the_claim_that_said_it_went,
     tells_of_each_change_of_reason,
     tells_of_something_that_arrives_late,
+    tells_again_after_half_an_hour,
     tells_again_since_an_order_still_says_why_another_vm_waited,
     keeps_a_foreign_gate,
     could_not_know_that_it_is_on_again,
