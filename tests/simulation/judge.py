@@ -262,7 +262,7 @@ def a_reason_is_told_once(seen: Seen, change: Change) -> Iterator[str]:
     event = change.after
     reason = str(event.get("reason"))
     about = str(event["involvedObject"].get("uid", ""))
-    sent = str(event.get("firstTimestamp", ""))
+    sent = str(event.get("firstTimestamp") or "")
     before = seen.warned_at.get(about, "")
     if sent < before:
         return  # an answer was lost, and what was given up for lost arrived after what came later
