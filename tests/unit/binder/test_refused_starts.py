@@ -38,15 +38,14 @@ def ready() -> World:
     return world
 
 
-def refuse(world: World, outcome: Outcome = DENIED) -> Plan:
-    """The start is planned, everything before it done, and the start itself ends so."""
+def refuse(world: World, outcome: Outcome = DENIED, what: type[Action] = StartPod) -> Plan:
+    """A start is planned; its first action of that sort ends so, everything before it is done."""
     planned = world.plan()
     [work] = [each for each in planned.works if each.key == "set/vmi-train"]
-    start = work.steps[-1][0]
-    assert isinstance(start, StartPod)
-    world.applier.do(planned, lambda each: isinstance(each, StartPod))
+    refused = next(each for step in work.steps for each in step if isinstance(each, what))
+    world.applier.do(planned, lambda each: isinstance(each, what))
     world.remember()
-    world.memory.performed(work, Result(work.key, start, outcome))
+    world.memory.performed(work, Result(work.key, refused, outcome))
     return planned
 
 
@@ -107,11 +106,7 @@ def test_where_a_booking_is_refused_its_vm_is_told_and_no_start_is_tried() -> No
     world = World()
     world.put(node("n1", a100=4), *vm("train", {"a100": 2}))
     for _ in range(2):
-        [work] = [each for each in world.plan().works if each.key == "set/vmi-train"]
-        booking = next(each for step in work.steps for each in step if isinstance(each, BookClaim))
-        world.applier.work(work, lambda each: isinstance(each, BookClaim))
-        world.remember()
-        world.memory.performed(work, Result(work.key, booking, DENIED))
+        refuse(world, what=BookClaim)
     assert world.events == [("train", "NodeRefused")]
     assert world.starts() == {}
 
@@ -128,11 +123,7 @@ def test_where_no_claim_can_say_it_it_is_told_every_half_hour(cut: type[Action])
     world.put(node("n1", a100=4), *vm("train", {"a100": 2}))
     told = list[int]()
     for minute in range(90):
-        [work] = [each for each in world.plan().works if each.key == "set/vmi-train"]
-        refused = next(each for step in work.steps for each in step if isinstance(each, cut))
-        world.applier.work(work, lambda each: isinstance(each, cut))
-        world.remember()
-        world.memory.performed(work, Result(work.key, refused, DENIED))
+        refuse(world, what=cut)
         told += [minute] * (len(world.events) - len(told))
         world.now += timedelta(minutes=1)
     assert told == [1, 31, 61]
