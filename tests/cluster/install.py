@@ -1,8 +1,8 @@
 """Our own manifests and processes on a control plane, as a user would install them.
 
 Only two things differ from a real cluster: the component `manifests/components/dev` sends the
-Service to this machine, and the APIService gets the port and the authority of the process that
-runs here. Both are kustomizations written into the run's folder.
+Service to this machine and asks for no pods, and the APIService gets the port and the authority of
+the process that runs here. Both are kustomizations written into the run's folder.
 """
 
 from __future__ import annotations

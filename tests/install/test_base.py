@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -13,6 +13,8 @@ from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("installed")
+
+Pods = Callable[[], Awaitable[list[Object]]]
 
 
 async def deployment(cluster: Cluster) -> Object:
@@ -53,8 +55,35 @@ async def test_the_servers_pods_meet_the_restricted_standard_that_their_namespac
         await cluster.admin.create(pod, dryRun="All")
 
 
+@pytest.fixture
+async def replicas(cluster: Cluster) -> AsyncIterator[Pods]:
+    """What lists the server's two pods, which are gone when the test ends."""
+
+    async def pods() -> list[Object]:
+        return await cluster.admin.list(
+            "v1/Pod",
+            words.NAMESPACE,
+            labelSelector=f"app.kubernetes.io/name={words.SERVICE_APISERVER}",
+        )
+
+    async def scale(count: int) -> None:
+        wanted = {"spec": {"replicas": count}}
+        await cluster.admin.patch(
+            "apps/v1/Deployment", words.SERVICE_APISERVER, wanted, words.NAMESPACE
+        )
+
+    async def gone() -> bool:
+        return not await pods()
+
+    assert await gone()
+    await scale(2)
+    yield pods
+    await scale(0)
+    await wait_until(gone, "the server's pods are gone")
+
+
 async def test_two_replicas_are_placed_on_two_nodes(
-    cluster: Cluster, unique: Callable[[str], str]
+    cluster: Cluster, unique: Callable[[str], str], replicas: Pods
 ) -> None:
     for name in (unique("node"), unique("node")):
         await cluster.admin.create(
@@ -66,11 +95,7 @@ async def test_two_replicas_are_placed_on_two_nodes(
         )
 
     async def nodes() -> list[str] | None:
-        pods = await cluster.admin.list(
-            "v1/Pod",
-            words.NAMESPACE,
-            labelSelector=f"app.kubernetes.io/name={words.SERVICE_APISERVER}",
-        )
+        pods = await replicas()
         found = [pod["spec"]["nodeName"] for pod in pods if "nodeName" in pod["spec"]]
         return found if len(found) == 2 else None
 

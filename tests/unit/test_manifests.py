@@ -314,23 +314,29 @@ def test_the_settings_are_good_and_say_what_holds_without_them() -> None:
     assert replace(found, trusted_groups=GpuSettings().trusted_groups) == GpuSettings()
 
 
-def test_the_dev_component_redirects_the_service_and_touches_nothing_else() -> None:
+def test_the_dev_component_redirects_the_service_and_asks_for_no_pods() -> None:
     component = yaml.load(
         (MANIFESTS / "components/dev/kustomization.yaml").read_bytes(), Loader=yaml.CSafeLoader
     )
     assert set(component) == {"apiVersion", "kind", "patches"}
-    (patch,) = component["patches"]
-    assert patch["target"] == {
+    redirect, no_pods = component["patches"]
+    assert redirect["target"] == {
         "version": "v1",
         "kind": "Service",
         "name": words.SERVICE_APISERVER,
     }
-    assert yaml.load(patch["patch"], Loader=yaml.CSafeLoader) == [
+    assert yaml.load(redirect["patch"], Loader=yaml.CSafeLoader) == [
         {
             "op": "replace",
             "path": "/spec",
             "value": {"type": "ExternalName", "externalName": "127.0.0.1"},
         }
+    ]
+    assert no_pods["target"]["kind"] == "Deployment"
+    assert re.fullmatch(no_pods["target"]["name"], words.SERVICE_APISERVER)
+    assert re.fullmatch(no_pods["target"]["name"], BINDER)
+    assert yaml.load(no_pods["patch"], Loader=yaml.CSafeLoader) == [
+        {"op": "replace", "path": "/spec/replicas", "value": 0}
     ]
 
 
