@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -25,6 +25,7 @@ from binder.actions import (
     Work,
 )
 from binder.agenda import Task
+from binder.hindrances import HINDRANCES, Hindrance
 from binder.memory import Memory
 from binder.report import (
     Gap,
@@ -47,62 +48,15 @@ from binder.sets import ground, is_attached, is_lost
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay, held_elsewhere, name_of
 from binder.units import Item, Unit, demand_of
-from shared.core.cluster import ClusterState
 from shared.core.eligibility import Misfit
 from shared.core.model import Attachment, Claim, Pod
 from shared.core.placement import place
 from shared.core.sites import Sites
-from shared.core.terms import LimitingLevel
-from shared.reasons import START_REFUSED, Figures, Reason, Words, say
+from shared.reasons import START_REFUSED, Reason, say
 from shared.vocabulary import FINALIZER_CLAIM
-
-Hindrance = Callable[[Unit, ClusterState], Verdict | None]
-"""Why a unit can be placed nowhere, whatever is free; None where that is no hindrance."""
-
-
-def unusable_claim(unit: Unit, _: ClusterState) -> Verdict | None:
-    """A claim that the VM names is not there, or another VM has it."""
-    member = unit.trouble
-    if member is None or member.trouble is None:
-        return None
-    words = Words(
-        what=member.name,
-        why="does not exist in this namespace, or is being deleted",
-        user=member.user or "another VM",
-    )
-    return because(member.trouble, say(member.trouble, words=words))
-
-
-def class_not_found(unit: Unit, state: ClusterState) -> Verdict | None:
-    """A class that does not exist: nobody can say which taints its pods tolerate."""
-    for item in unit.items:
-        if item.unbound.class_name not in state.classes:
-            words = Words(what=item.unbound.class_name)
-            return because(Reason.CLASS_NOT_FOUND, say(Reason.CLASS_NOT_FOUND, words=words))
-    return None
-
-
-def over_budget(unit: Unit, state: ClusterState) -> Verdict | None:
-    """A unit, which counts already, is more than the budgets leave (rule 7.7)."""
-    for class_name, asked in sorted(unit.new_units.items()):
-        known = class_name in state.classes
-        remaining = state.remaining(unit.namespace, class_name) if known else None
-        if remaining is not None and remaining.units < 0:
-            figures = Figures(
-                asked=asked,
-                remaining=max(0, remaining.units + asked),
-                is_shared=remaining.level is LimitingLevel.ANCESTOR,
-            )
-            told = say(Reason.BUDGET_EXCEEDED, figures)
-            return because(Reason.BUDGET_EXCEEDED, f"class {class_name}: asked {asked}: {told}")
-    return None
-
 
 _AGAIN: Final = timedelta(minutes=30)
 """So long after an event that nothing else says it is told again: events live for an hour."""
-
-HINDRANCES: Final[tuple[Hindrance, ...]] = (unusable_claim, class_not_found, over_budget)
-"""Every hindrance, in the order of precedence of its reasons (rule 3.4)."""
 
 
 class Decisions:

@@ -13,8 +13,9 @@ from datetime import datetime
 from binder.actions import Plan
 from binder.agenda import Agenda, Task
 from binder.classes import report_classes
-from binder.decide import HINDRANCES, Decisions, Hindrance
+from binder.decide import Decisions
 from binder.fencing import fenced
+from binder.hindrances import HINDRANCES, Hindrance
 from binder.memory import Memory
 from binder.sets import is_lost
 from binder.trial import Trial

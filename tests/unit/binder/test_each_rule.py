@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from binder.agenda import Task
-from binder.decide import HINDRANCES, Hindrance, class_not_found, over_budget, unusable_claim
+from binder.hindrances import HINDRANCES, Hindrance, class_not_found, over_budget, unusable_claim
 from binder.sets import is_gated
 from binder.units import PHASES
 from shared.core.model import Attachment, Claim, Settings

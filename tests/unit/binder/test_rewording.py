@@ -10,7 +10,7 @@ import pytest
 
 from binder.actions import Action, ReportClaim, TellVmi, Work
 from binder.agenda import Agenda
-from binder.decide import Hindrance
+from binder.hindrances import Hindrance
 from binder.report import because
 from shared.core.model import Claim
 from shared.core.placing import ClaimWritten

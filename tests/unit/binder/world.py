@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from binder.actions import Action, BookClaim, Plan, StartPod, Work
 from binder.agenda import Agenda, Task
-from binder.decide import HINDRANCES, Hindrance
+from binder.hindrances import HINDRANCES, Hindrance
 from binder.memory import Memory
 from binder.plan import View, plan
 from binder.underway import UnderWay
