@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Final
 
 from binder.actions import (
     Action,
@@ -21,7 +19,6 @@ from binder.actions import (
     Kind,
     Ref,
     StartPod,
-    TellVmi,
     Work,
 )
 from binder.agenda import Task
@@ -43,8 +40,9 @@ from binder.report import (
     waits,
     words,
 )
-from binder.rewording import Rewording, is_alike
+from binder.rewording import Rewording
 from binder.sets import ground, is_attached, is_lost
+from binder.telling import events, is_news, refusal
 from binder.trial import Trial
 from binder.underway import NONE, UnderWay, held_elsewhere, name_of
 from binder.units import Item, Unit, demand_of
@@ -52,11 +50,8 @@ from shared.core.eligibility import Misfit
 from shared.core.model import Attachment, Claim, Pod
 from shared.core.placement import place
 from shared.core.sites import Sites
-from shared.reasons import START_REFUSED, Reason, say
+from shared.reasons import Reason, say
 from shared.vocabulary import FINALIZER_CLAIM
-
-_AGAIN: Final = timedelta(minutes=30)
-"""So long after an event that nothing else says it is told again: events live for an hour."""
 
 
 class Decisions:
@@ -202,7 +197,7 @@ class Decisions:
     def _book(self, unit: Unit, node_name: str) -> None:
         """All claims of a unit are booked on a node, and its pod starts there."""
         node = self._state.nodes.get(node_name)
-        obstacle = self._refusal(unit)
+        obstacle = refusal(unit, self._memory)
         laid: list[Claim | Pod] = []
         freed: list[Claim] = []
         prepare: list[Action] = []
@@ -221,7 +216,8 @@ class Decisions:
             # First: what was refused may be a booking, and no step comes after it. Then no claim
             # says it either, for as long as it lasts.
             why = because(Reason.NODE_REFUSED, obstacle)
-            steps.insert(0, self._telling(unit, why, {}, again=bool(prepare or bookings)))
+            is_more = bool(prepare or bookings)
+            steps.insert(0, events(unit, why, {}, self._memory, self._now, again=is_more))
         pod = unit.pod
         if pod is not None:
             laid.append(replace(pod, pinned_to=node_name))
@@ -234,7 +230,7 @@ class Decisions:
         """With the feature off a pod goes wherever the scheduler lets it (rule 7.15)."""
         off = because(Reason.DISABLED, say(Reason.DISABLED))
         starts: list[Action] = [] if unit.pod is None else [_start(unit.pod, "")]
-        self._add(self.works, unit.key, [self._telling(unit, off, {}), starts])
+        self._add(self.works, unit.key, [events(unit, off, {}, self._memory, self._now), starts])
 
     def _booking(
         self, item: Item, node_name: str, standing: Standing, *, is_new: bool
@@ -287,13 +283,13 @@ class Decisions:
             reports += self._report(before, ref, standing)
         said = said_of(unit.gpu_set.vmi, unit.claims) if unit.gpu_set is not None else {}
         # First: where a claim may not be made, no step comes after it, and none says it.
-        events = self._telling(unit, why, said, again=bool(prepare))
-        steps = [events + prepare, [action for _, action in reports]]
+        told = events(unit, why, said, self._memory, self._now, again=bool(prepare))
+        steps = [told + prepare, [action for _, action in reports]]
         may_wait = (
             not prepare
             and reports
             and all(lacks is Gap.WORDS for lacks, _ in reports)
-            and not (events and self._is_news(unit, why, said))
+            and not (told and is_news(unit, why, said, self._memory))
         )
         if may_wait:
             work = Work(unit.key, tuple(tuple(step) for step in steps if step))
@@ -323,55 +319,6 @@ class Decisions:
             return []
         standing = held_for_one_that_waits(self._state.nodes.get(claim.node_name), why)
         return self._report(claim, ref, standing)
-
-    def _telling(
-        self, unit: Unit, why: Verdict, said: Mapping[str, str], *, again: bool = False
-    ) -> list[Action]:
-        """An event on the VMI, once per change of reason, or `again` before that one is gone.
-
-        From what was told last, or where nobody remembers from what its claims say. It comes
-        before they say otherwise: who dies between the two leaves what makes the same event, of
-        the same name, once more. None is lost, and none is told twice.
-        """
-        if unit.gpu_set is None or unit.pod is None:
-            return []
-        vmi = unit.gpu_set.vmi
-        last = self._memory.last(vmi.uid)
-        if why.reason in self._told_last(vmi.uid, said) and not (again and self._is_old(last)):
-            return []
-        known = [f"{each}={said[each]}" for each in sorted(said)]
-        if last is not None and not said and self._memory.has_told(vmi.uid, why.reason):
-            known = [f"{last.reason}={last.at}"]  # the event of that name told it before
-        occasion = " ".join((unit.pod.uid, *known))
-        return [
-            TellVmi(vmi.namespace, vmi.name, vmi.uid, why.reason, why.message, self._now, occasion)
-        ]
-
-    def _is_old(self, event: TellVmi | None) -> bool:
-        """Whether an event will be gone before long."""
-        if event is None:
-            return False
-        return datetime.fromisoformat(self._now) - datetime.fromisoformat(event.at) >= _AGAIN
-
-    def _told_last(self, uid: str, said: Mapping[str, str]) -> Collection[str]:
-        """The reasons that a VM was told last: as is remembered, else as its claims say."""
-        last = self._memory.last(uid)
-        return said.keys() if last is None else (last.reason,)
-
-    def _is_news(self, unit: Unit, why: Verdict, said: Mapping[str, str]) -> bool:
-        """Whether a VM was told last of a reason that this one does not stand for."""
-        told = self._told_last(unit.gpu_set.vmi.uid, said) if unit.gpu_set is not None else ()
-        return not told or not all(is_alike(each, why.reason) for each in told)
-
-    def _refusal(self, unit: Unit) -> str:
-        """What is told of a start that the API server refused before; empty where it did not.
-
-        The words of a refusal are not for tenants: others' policies may name anything in them.
-        """
-        if unit.gpu_set is None or unit.pod is None:
-            return ""
-        word = self._memory.refusal(unit.gpu_set.vmi.uid, unit.pod.uid)
-        return START_REFUSED.format(word=word) if word else ""
 
     def _made(self, unit: Unit, item: Item) -> list[Action]:
         """What has to be written before a claim's status: the claim itself, or our finalizer."""
