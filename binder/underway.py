@@ -69,12 +69,12 @@ class UnderWay:
 NONE: Final = UnderWay()
 
 
-def held_elsewhere(before: Claim | None, laid: Claim) -> Iterator[Claim]:
+def held_elsewhere(before: Claim | None, node_name: str) -> Iterator[Claim]:
     """What stands for a claim where it was, until it is known to be booked where it goes.
 
     In no namespace, so that it counts for no budget.
     """
-    if before is not None and before.node_name not in ("", laid.node_name):
+    if before is not None and before.node_name not in ("", node_name):
         yield Claim(
             "",
             f"{before.namespace}/{before.name}",
@@ -97,4 +97,4 @@ def _laid(value: Claim | Pod, state: ClusterState) -> Iterator[Claim | Pod]:
         return  # it is gone for good, whatever bears its name now
     if claim is None or value.node_name:
         yield value
-        yield from held_elsewhere(claim, value)
+        yield from held_elsewhere(claim, value.node_name)

@@ -44,6 +44,11 @@ class Item:
         """The claim as this decision saw it; of one that has to be made, its name."""
         return claim_ref(self.before or self.unbound)
 
+    @property
+    def is_booked(self) -> bool:
+        """Whether the claim is booked, as it is."""
+        return self.before is not None and bool(self.before.node_name)
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
