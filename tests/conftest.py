@@ -16,13 +16,16 @@ from tests.cluster.install import Catalog
 from tests.cluster.plane import ControlPlane, control_plane
 from tests.cluster.runs import run_folder
 from tests.cluster.session import Cluster
-from tests.minutes import by_folder
+from tests.summary import by_folder
 
 # The machine is shared: an example's time says nothing, so no deadline.
 settings.register_profile(
     "default", deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
+
+ON_PLANES = "planes"
+"""The group of all tests on control planes."""
 
 _numbers = itertools.count(1)
 
@@ -85,6 +88,22 @@ async def namespace(cluster: Cluster, unique: Callable[[str], str]) -> str:
     name = unique("test")
     await cluster.create_namespace(name)
     return name
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all tests on control planes in one process, one after the other.
+
+    They share these planes. What needs none is done meanwhile, by the other process of `make test`.
+    """
+    for item in items:
+        if "binaries" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(ON_PLANES))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Report a test by the name that pytest takes: pytest-xdist puts the group's behind it."""
+    report.nodeid = report.nodeid.removesuffix(f"@{ON_PLANES}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

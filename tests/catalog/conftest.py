@@ -13,10 +13,9 @@ from tests.catalog.survival import unharmed
 from tests.catalog.tenants import Tenant, make_role, make_tenant
 from tests.cluster.install import Catalog
 from tests.cluster.session import Cluster
+from tests.summary import recorded
 
 Unique = Callable[[str], str]
-
-DELAYS = pytest.StashKey[list[tuple[str, float]]]()
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +66,9 @@ async def settings(installed_for_tenants: Catalog) -> AsyncIterator[dict[str, st
 
 
 @pytest.fixture
-def note(pytestconfig: pytest.Config) -> Note:
+def note(record_property: Callable[[str, object], None]) -> Note:
     """Where delays are written down: the run's summary shows them, nothing is judged by them."""
-    delays = pytestconfig.stash.setdefault(DELAYS, [])
-    return lambda what, seconds: delays.append((what, seconds))
+    return lambda what, seconds: record_property("shown", f"{seconds * 1000:6.0f} ms  {what}")
 
 
 @pytest.fixture
@@ -79,13 +77,10 @@ def look(tenant: Tenant, gpus: Gpus, note: Note) -> Look:
     return lambda **first: onlooker(tenant, gpus.name, note, **first)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how long things took, from a write to the get that shows it unless told otherwise."""
-    delays = config.stash.get(DELAYS, [])
-    if not delays:
-        return
-    terminalreporter.section("how long it took to show")
-    for what, seconds in sorted(delays, key=lambda delay: -delay[1]):
-        terminalreporter.write_line(f"{seconds * 1000:6.0f} ms  {what}")
+    delays = sorted(map(str, recorded(terminalreporter, "shown")), reverse=True)
+    if delays:
+        terminalreporter.section("how long it took to show")
+        for line in delays:
+            terminalreporter.write_line(line)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.check import Gate, check, command
 from tests.check_wheel import Wrong, compare, files_in_git
-from tests.minutes import by_folder
+from tests.summary import by_folder
 
 
 def test_all_gates_run_though_one_fails_and_each_says_how_it_ended(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from tests.summary import recorded
+
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
@@ -20,14 +22,7 @@ def _quiet() -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how far the simulation got."""
-    told = sorted(
-        str(value)
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if isinstance(report, pytest.TestReport) and report.when == "call"
-        for name, value in report.user_properties
-        if name == "simulated"
-    )
+    told = sorted(map(str, recorded(terminalreporter, "simulated")))
     if told:
         terminalreporter.section("simulated")
         for line in told:

@@ -1,9 +1,23 @@
-"""How long each folder of tests took."""
+"""What the end of a run says: how long each folder took, and what tests recorded."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+
+import pytest
+
+
+def recorded(reporter: pytest.TerminalReporter, name: str) -> list[object]:
+    """What tests recorded under a name (`record_property`), in whichever process they ran."""
+    return [
+        value
+        for reports in reporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for property_name, value in report.user_properties
+        if property_name == name
+    ]
 
 
 def by_folder(durations: Iterable[tuple[str, float]]) -> Iterator[tuple[str, float, int]]:
