@@ -25,9 +25,9 @@ from aiohttp import web
 from pydantic import Field
 
 from binder import office, system
-from binder.actions import Plan, Tell, TellQuota, Work
+from binder.actions import Plan, Result, Tell, TellQuota, Work
 from binder.agenda import Agenda
-from binder.apply import Hand, Result
+from binder.apply import Hand
 from binder.classes import disclosed
 from binder.loop import Figures, Loop, Superseded
 from binder.memory import Memory

@@ -16,6 +16,7 @@ from shared.api.conditions import ConditionType
 from shared.core.model import Attachment, Claim, Pod
 from shared.core.terms import Truth
 from shared.fields import Json
+from shared.kube.outcomes import Outcome
 from shared.reasons import Reason
 from shared.vocabulary import FINALIZER_CLAIM
 
@@ -273,6 +274,20 @@ class Work:
     key: str
     steps: tuple[tuple[Action, ...], ...]
     laid: tuple[Claim | Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a work: done, or the write that ended it."""
+
+    key: str
+    failed: Action | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether every step was carried out."""
+        return self.failed is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -20,6 +20,7 @@ from binder.actions import (
     ReleaseClaim,
     RemoveFinalizer,
     ReportClaim,
+    Result,
     StartPod,
     Tell,
     Work,
@@ -27,26 +28,13 @@ from binder.actions import (
 from binder.rendering import Create, Delete, Merge, Patch, path_of, render, target
 from shared.errors import ApiError
 from shared.fields import Json, mapping, text, version_of
+from shared.kube.outcomes import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld
 from shared.kube.pace import backoff
-from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld, Writer
+from shared.kube.writer import Writer
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _GONE_IS_DONE: Final = (DeleteClaim, DeletePod, FencePod, RemoveFinalizer)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of a work: done, or the write that ended it."""
-
-    key: str
-    failed: Action | None = None
-    outcome: Outcome | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether every step was carried out."""
-        return self.failed is None
 
 
 class Hand:

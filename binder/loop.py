@@ -16,11 +16,11 @@ from typing import Final
 
 import structlog
 
-from binder.actions import Plan, Work
-from binder.apply import Result, is_stale
+from binder.actions import Plan, Result, Work
+from binder.apply import is_stale
 from binder.backoff import Failure, Holds
 from binder.underway import UnderWay
-from shared.kube.writer import Refused, Withheld
+from shared.kube.outcomes import Refused, Withheld
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from binder.actions import StartPod, TellVmi, Work
-from binder.apply import Result
+from binder.actions import Result, StartPod, TellVmi, Work
 from binder.units import set_key
-from shared.kube.writer import Refused
+from shared.kube.outcomes import Refused
 from shared.reasons import Reason
 
 _WORD: Final = re.compile(r"[A-Z][A-Za-z]{1,62}")

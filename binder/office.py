@@ -15,10 +15,11 @@ import structlog
 
 from shared.errors import ApiError, NotFound
 from shared.fields import NOTHING, Json, mapping, mappings, text, version_of, whole
+from shared.kube.outcomes import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld
 from shared.kube.pace import backoff
 from shared.kube.paths import collection, item
 from shared.kube.requests import Requests, parsed
-from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld, Writer
+from shared.kube.writer import Writer
 from shared.vocabulary import (
     EPOCH_MAX,
     GROUP_VERSION,

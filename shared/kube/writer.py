@@ -12,7 +12,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -27,6 +26,7 @@ from shared.errors import (
     TooManyRequests,
 )
 from shared.fields import Json, mapping
+from shared.kube.outcomes import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld
 from shared.kube.requests import Requests, parsed
 from shared.kube.window import Window
 
@@ -37,65 +37,6 @@ _ATTEMPTS_MAX: Final = 4
 _TEST_FAILED: Final = "the server rejected our request due to an error in our request"
 _WEBHOOK_FAILED: Final = "failed calling webhook"
 """What the API server says, as an InternalError, of a webhook that is away; it stores nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Carried out; `object` is the object as it is now, or what was left of it."""
-
-    object: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Stale:
-    """Not carried out: the object is not as it was seen, or one of its name exists."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Not carried out, and not if it is sent again: a right, a rule, a policy, a webhook.
-
-    Attributes:
-        code: the HTTP status.
-        reason: Kubernetes' word for it.
-        message: for people.
-        causes: Kubernetes' words for single causes, such as NamespaceTerminating.
-    """
-
-    code: int
-    reason: str
-    message: str
-    causes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Not carried out: there is no such object, or no namespace for it."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Perhaps carried out: no answer came, or one that says nothing.
-
-    Attributes:
-        message: for people.
-        settled_at: monotonic seconds from which on it is carried out or never will be.
-    """
-
-    message: str
-    settled_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """Not sent: writing is not ours any more."""
-
-
-Outcome = Done | Stale | Refused | Missing | Unknown | Withheld
 
 
 class _Withheld(Exception):

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from shared.kube.connect import Connection
+from shared.kube.outcomes import Done, Missing, Outcome, Refused, Stale
 from shared.kube.paths import collection, item
-from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Writer
+from shared.kube.writer import Writer
 from tests.cluster.access import ADMIN
 from tests.cluster.session import Cluster
 from tests.cluster.waiting import wait_until

@@ -27,7 +27,8 @@ from shared.errors import (
     Unauthorized,
     Unavailable,
 )
-from shared.kube.writer import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld, Writer
+from shared.kube.outcomes import Done, Missing, Outcome, Refused, Stale, Unknown, Withheld
+from shared.kube.writer import Writer
 
 T = TypeVar("T")
 TEST_FAILED = "the server rejected our request due to an error in our request"

@@ -17,14 +17,16 @@ from binder.actions import (
     Kind,
     Ref,
     RemoveFinalizer,
+    Result,
     StartPod,
     TellVmi,
     Work,
 )
-from binder.apply import Hand, Result, is_stale
+from binder.apply import Hand, is_stale
 from shared.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
 from shared.fields import Json, version_of
-from shared.kube.writer import Missing, Refused, Stale, Unknown, Withheld, Writer
+from shared.kube.outcomes import Missing, Refused, Stale, Unknown, Withheld
+from shared.kube.writer import Writer
 from shared.reasons import Reason
 from shared.vocabulary import FINALIZER_CLAIM, GATE
 from tests.unit.binder.acting import Server, play

@@ -1,4 +1,4 @@
-"""Each task and each hindrance, taken out, flips a case; so does each pair of tasks, swapped."""
+"""Each task and each hindrance, taken out, flips a case; so does each pair of them, swapped."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -142,6 +142,37 @@ def test_each_hindrance_decides_a_case(hindrance: Hindrance) -> None:
     assert not case(without)
 
 
+def a_claim_that_is_not_there_is_told_before_a_class_that_is_gone(world: World) -> bool:
+    world.put(node("n1", a100=1), *vm("train", {"a100": 1}, {"o1": 1}))
+    world.gone(world.state.classes["a100"])
+    _passes(world)
+    return world.waits_for(template("train")) == "ClaimNotFound"
+
+
+def a_class_that_is_gone_is_told_before_a_budget(world: World) -> bool:
+    world.put(quota(1), node("n1", a100=2, l40s=1), *vm("train", {"a100": 2, "l40s": 1}))
+    world.gone(world.state.classes["l40s"])
+    _passes(world)
+    return world.waits_for(template("train")) == "ClassNotFound"
+
+
+PRECEDES: dict[Hindrance, Case] = {
+    unusable_claim: a_claim_that_is_not_there_is_told_before_a_class_that_is_gone,
+    class_not_found: a_class_that_is_gone_is_told_before_a_budget,
+}
+"""By the first of two hindrances that follow each other (rule 3.4)."""
+
+
+@pytest.mark.parametrize(("first", "second"), list(pairwise(HINDRANCES)))
+def test_each_hindrance_is_told_before_the_next(first: Hindrance, second: Hindrance) -> None:
+    case = PRECEDES[first]
+    assert case(World())
+    swapped = World()
+    swap = {first: second, second: first}
+    swapped.hindrances = [swap.get(each, each) for each in HINDRANCES]
+    assert not case(swapped)
+
+
 def what_is_split_is_gathered_before_a_vm_takes_the_room(world: World) -> bool:
     _split(world)
     world.put(*vm("waits", {"a100": 2}, age=90))
@@ -176,10 +207,8 @@ def test_each_task_comes_before_the_next(first: Task, second: Task) -> None:
     case = SWAPS[first]
     assert case(World())
     swapped = World()
-    order_ = list(Task)
-    here, there = order_.index(first), order_.index(second)
-    order_[here], order_[there] = order_[there], order_[here]
-    swapped.phases = order_
+    swap = {first: second, second: first}
+    swapped.phases = [swap.get(each, each) for each in Task]
     assert not case(swapped)
 
 

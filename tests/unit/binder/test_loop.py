@@ -12,11 +12,10 @@ from random import Random
 import looptime
 import pytest
 
-from binder.actions import DeleteClaim, Plan, Ref, Work
-from binder.apply import Result
+from binder.actions import DeleteClaim, Plan, Ref, Result, Work
 from binder.loop import PATIENCE_SECONDS, Figures, Loop, Superseded
 from binder.underway import UnderWay
-from shared.kube.writer import Outcome, Refused, Stale, Withheld
+from shared.kube.outcomes import Outcome, Refused, Stale, Withheld
 
 
 def work(key: str, claim: str = "") -> Work:

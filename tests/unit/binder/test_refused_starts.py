@@ -13,13 +13,13 @@ from binder.actions import (
     CreateClaim,
     Plan,
     ReportClaim,
+    Result,
     StartPod,
     TellVmi,
     Work,
 )
-from binder.apply import Result
 from binder.memory import Memory
-from shared.kube.writer import Outcome, Refused, Stale
+from shared.kube.outcomes import Outcome, Refused, Stale
 from tests.unit.binder.applier import actions
 from tests.unit.binder.world import World, node, vm
 
