@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 
 from shared.kube.podspec import pinned_to
+from shared.reasons import SHUT_OUT
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, epoch, replicas
@@ -18,8 +19,10 @@ from tests.binder.truth import node_of
 from tests.cluster.api import Object
 from tests.cluster.plane import ControlPlane, system_clock
 from tests.cluster.waiting import wait_until
+from tests.kubevirt import power
 from tests.kubevirt import words as w
 from tests.kubevirt.objects import annotations_of, moment_of, phase_of, status_of, uid_of
+from tests.policies.people import TENANT, introduce
 
 
 @pytest.fixture
@@ -241,3 +244,75 @@ async def test_the_booking_of_a_vm_that_migrated_follows_it_and_its_old_units_ar
     assert await life.until_running("next") == node, "what it left is free"
     assert await life.nodes_booked(uid_of(await life.vmi("train"))) == [node, other]
     assert (await life.ledger()).wrong == []
+
+
+async def test_a_vm_whose_own_units_are_on_a_cordoned_node_says_so_and_starts_after_it(
+    life: Life, leader: Replica
+) -> None:
+    """Rule 7.5: cordoned while the VM was stopped. It is the tenant who asks, not the hoster."""
+    del leader
+    await introduce(life.plane.cluster, life.namespace)
+    tenant = life.plane.cluster.api(TENANT)
+    await life.order("own", 2)
+    await life.machine("train", claims=["own"])
+    node = await life.until_running("train")
+    await life.machine("other", 1)
+    await life.until_running("other")  # so that one unit is left elsewhere
+    await power.stop(tenant, life.namespace, "train")
+    await until_gone(life, "train")
+    await until_attached(life, "own", ("False", "NotInUse", ""))
+    cordoned = await life.plane.cluster.kubectl("cordon", node)
+    assert cordoned.checked
+    await life.until_stock(unavailable=0, free=1)
+
+    await power.start(tenant, life.namespace, "train")
+    why = f"asked 2: 1 free; {SHUT_OUT}"
+    await until_attached(life, "own", ("False", "NoCapacity", why))
+    assert await told(life, "train") == [f"NoCapacity: {why}"]
+    assert await column(life, "own", "{.status.nodeName}") == node, "they stay its own"
+
+    uncordoned = await life.plane.cluster.kubectl("uncordon", node)
+    assert uncordoned.checked
+    assert await life.until_running("train") == node
+    await until_attached(life, "own", ("True", "InUse", ""))
+    assert len(await told(life, "train")) == 1
+
+
+async def until_gone(life: Life, name: str) -> None:
+    """Wait until a VM has no instance."""
+
+    async def gone() -> bool:
+        return await life.api.find(w.VMI, name, life.namespace) is None
+
+    await wait_until(gone, f"{name} has no instance")
+
+
+async def column(life: Life, name: str, path: str) -> str:
+    """What the tenant's kubectl shows of an order at a JSON path."""
+    shown = await life.plane.cluster.kubectl(
+        *("get", "gpuclaim", name, "-o", f"jsonpath={path}"), user=TENANT, namespace=life.namespace
+    )
+    return shown.checked
+
+
+async def until_attached(life: Life, name: str, said: tuple[str, str, str]) -> None:
+    """Wait until an order says so to the tenant in its condition Attached."""
+    found = '.status.conditions[?(@.type=="Attached")]'
+    fields = (f"{{{found}.{field}}}" for field in ("status", "reason", "message"))
+    path = "|".join(fields)
+
+    async def says() -> bool:
+        return await column(life, name, path) == "|".join(said)
+
+    await wait_until(says, f"the order {name} is attached: {said}")
+
+
+async def told(life: Life, name: str) -> list[str]:
+    """The Warning events of an instance, for the tenant."""
+    shown = await life.plane.cluster.kubectl(
+        *("get", "events", f"--field-selector=involvedObject.name={name},type=Warning"),
+        *("-o", 'jsonpath={range .items[*]}{.reason}: {.message}{"\\n"}{end}'),
+        user=TENANT,
+        namespace=life.namespace,
+    )
+    return shown.checked.splitlines()
