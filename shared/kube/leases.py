@@ -11,7 +11,7 @@ Three rules make it safe:
 - A Lease that is gone, emptied, or given to us by hand does not tell whether its holder noticed.
   One that is changed is waited for; one that is gone is made anew at once, so that its old holder
   notices, and its maker leads only `Times.lease` seconds later. Only a holder that ends says that
-  nobody has to wait.
+  nobody has to wait: it takes away, too, since when it held the Lease, which an edit leaves there.
 
 This excludes two leaders as long as clocks run at about one rate. A process that was stopped
 between looking at its clock and sending is beyond it: rule 7.1 has a second fence for that.
@@ -204,9 +204,10 @@ class Candidate:
         is_ours = bool(self._sent) and self._spec == self._sent
         if not is_ours or self._is_maker or now < self._leads_from:
             return None
+        kept = {name: value for name, value in self._spec.items() if name != "acquireTime"}
         return self._writing(
             {
-                **self._spec,
+                **kept,
                 "holderIdentity": "",
                 "leaseDurationSeconds": RELEASED_SECONDS,
                 "renewTime": self._told_time(wall),
@@ -223,7 +224,7 @@ class Candidate:
     def _left_alone(self) -> float:
         """Seconds for which a Lease that is not ours has to stay as it is before it is taken."""
         seconds = whole(self._spec.get("leaseDurationSeconds")) or 0
-        if self._raw is not None and not self.holder and seconds == RELEASED_SECONDS:
+        if seconds == RELEASED_SECONDS and not (self.holder or self._spec.get("acquireTime")):
             return 0.0
         return max(self._times.lease, min(seconds, _BELIEVED_SECONDS_MAX))
 

@@ -82,6 +82,7 @@ async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
     await leader.end()
     lease = await audited.cluster.admin.get(LEASE, vocabulary.LEASE_NAME, vocabulary.NAMESPACE)
     assert lease["spec"]["holderIdentity"] == ""
+    assert "acquireTime" not in lease["spec"], "an edit would have left it there"
     assert "lease given back" in leader.log.read_text()
     assert "Traceback" not in leader.log.read_text()
 

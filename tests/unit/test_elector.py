@@ -308,6 +308,16 @@ def test_a_lease_that_was_made_out_to_somebody_else_ends_the_term() -> None:
     election(scene)
 
 
+def test_a_lease_that_was_emptied_as_a_holder_gives_it_back_makes_no_two_leaders() -> None:
+    async def scene(stage: Election) -> None:
+        leader, _ = await two(stage)
+        stage.store.edit(holderIdentity="", leaseDurationSeconds=1)
+        await stage.until(leader.has_stopped, 5)
+        assert await stage.until(lambda: stage.leader() is not None, 30) > 10
+
+    election(scene)
+
+
 def test_hostile_values_cost_a_term_at_most() -> None:
     async def scene(stage: Election) -> None:
         await two(stage)

@@ -120,9 +120,11 @@ def test_a_lease_that_was_given_back_is_taken_at_once() -> None:
     assert one.bid(100.0, WALL) is not None
 
 
-def test_a_lease_that_was_emptied_by_hand_is_waited_for() -> None:
+@pytest.mark.parametrize("seconds", [15, 1])
+def test_a_lease_that_was_emptied_by_hand_is_waited_for(seconds: int) -> None:
+    """Its holder may not have noticed; who gives it back leaves no time of acquiring."""
     one = candidate()
-    one.saw(lease("", seconds=15), 100.0)
+    one.saw(lease("", seconds=seconds, acquireTime=TOLD), 100.0)
     assert one.bid(114.9, WALL) is None
 
 
@@ -257,6 +259,7 @@ def test_what_was_given_back_can_be_taken_at_once_and_counts_as_a_new_term() -> 
     assert not one.leads(100.5)
     assert given["spec"]["holderIdentity"] == ""
     assert given["spec"]["leaseDurationSeconds"] == 1
+    assert "acquireTime" not in given["spec"]
     other = candidate("b")
     other.saw(given, 200.0)
     assert accepted(other.bid(200.0, LATER))["spec"]["leaseTransitions"] == 2
