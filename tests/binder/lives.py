@@ -17,7 +17,7 @@ from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import nodes
 from tests.kubevirt import words as w
-from tests.kubevirt.objects import namespace_of, phase_of, status_of, uid_of
+from tests.kubevirt.objects import condition, namespace_of, phase_of, status_of, uid_of
 
 NOT_SEEN_YET: Final = frozenset({"NoCapacity", "SetDoesNotFitOneNode", "InputsUnreadable"})
 """Why the server refuses an order for units that it has not seen."""
@@ -150,6 +150,16 @@ class Life:
             return claim if claim is not None and node_of(claim) == node else None
 
         return await wait_until(booked, f"the claim of {name} is on {node}")
+
+    async def until_attached(self, claim: str, said: tuple[str, str, str]) -> None:
+        """Wait until a claim says so in its condition Attached: status, reason, message."""
+
+        async def says() -> bool:
+            attached = condition(await self.api.get(CLAIM, claim, self.namespace), "Attached")
+            found = (attached.get("status"), attached.get("reason"), attached.get("message"))
+            return found == said
+
+        await wait_until(says, f"the claim {claim} is attached: {said}")
 
     async def until_stock(self, **figures: int) -> None:
         """Wait until the class's status has these figures."""

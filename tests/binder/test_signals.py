@@ -20,7 +20,7 @@ from tests.cluster.components import HOST
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import words as w
-from tests.kubevirt.objects import condition, status_of
+from tests.kubevirt.objects import name_of, status_of
 
 POLICIES: Final = "admissionregistration.k8s.io/v1"
 MERGE: Final = {"Content-Type": "application/merge-patch+json"}
@@ -90,25 +90,14 @@ async def test_a_vm_whose_start_a_policy_refuses_says_so_until_it_starts(
                 " stays so, ask your provider"
             )
             assert event["involvedObject"]["name"] == "train"
-            told = ("True", "InUse", event["message"])
-            await until_attached(life, told)
+            (its,) = await life.api.list(CLAIM, life.namespace)
+            await life.until_attached(name_of(its), ("True", "InUse", event["message"]))
             assert await figure(leader, "gpu_binder_starts_refused") == 1
             assert words in leader.log.read_text(), "the hoster reads whose rule it was"
         assert await life.until_running("train") == node
-        await until_attached(life, ("True", "InUse", ""))
+        await life.until_attached(name_of(its), ("True", "InUse", ""))
         events = [await reasons(life), await figure(leader, "gpu_binder_starts_refused")]
     assert events == [["NoCapacity", "NodeRefused"], 0]
-
-
-async def until_attached(life: Life, said: tuple[str, str, str]) -> None:
-    """Wait until the one claim says so in its condition Attached: status, reason, message."""
-
-    async def says() -> bool:
-        (claim,) = await life.api.list(CLAIM, life.namespace)
-        attached = condition(claim, "Attached")
-        return (attached.get("status"), attached.get("reason"), attached.get("message")) == said
-
-    await wait_until(says, f"the claim is attached: {said}")
 
 
 async def until_told(life: Life, reason: str) -> Object:
