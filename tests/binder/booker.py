@@ -3,14 +3,17 @@
 Everything but the decision is the real thing: election, terms, passes, writes. Started as
 `python -m tests.binder.booker books` or `… idles`, with the binder's flags after that. With
 `… sleeps:a-namespace` the mind is the real one too, and the process stops between its check and its
-first booking there, until somebody continues it.
+first booking there, until somebody continues it; with `… sleeps-before-starts:a-namespace` between
+its check and its first start of a pod there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
+from asyncio import Future
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -28,7 +31,9 @@ from shared.vocabulary import GROUP_VERSION, RESOURCE_CLAIMS
 NODE = "booked-node"
 RESOURCE = "example.com/booked"
 SLEEPS = "sleeps:"
-"""How the mind of a sleeper begins; what follows is the namespace whose claims put it to sleep."""
+SLEEPS_BEFORE_STARTS = "sleeps-before-starts:"
+"""How the mind of a sleeper begins; what follows is the namespace whose claims, or pods, put it to
+sleep."""
 
 
 class Booker(binder.Process):
@@ -76,11 +81,27 @@ class Booker(binder.Process):
         return Plan(tuple(works))
 
 
+def is_booking(path: str, body: object) -> bool:
+    """Whether a request books a claim."""
+    del path
+    return bool(mapping(mapping(body).get("status")).get("nodeName"))
+
+
+def is_start(path: str, body: object) -> bool:
+    """Whether a request starts a pod: no other JSON Patch of ours is of one."""
+    return "/pods/" in path and isinstance(body, list)
+
+
 class Sleeper(Connection):
-    """Stops this process when it is about to send a first booking, all checks behind it."""
+    """Stops this process when it is about to send a first such request, all checks behind it.
+
+    Once it is continued it sends that in full: that it leads no longer would take it back, soon
+    enough or too late, as chance would have it.
+    """
 
     namespace = ""
-    is_rested = False
+    is_due = staticmethod(is_booking)
+    late: Future[tuple[bytes | BaseException]] | None = None
 
     @override
     async def request(
@@ -94,12 +115,7 @@ class Sleeper(Connection):
         timeout_seconds: float = 30.0,
     ) -> bytes:
         """As `Connection.request`."""
-        status = mapping(mapping(body).get("status"))
-        is_there = f"/namespaces/{self.namespace}/" in path
-        if not self.is_rested and is_there and status.get("nodeName"):
-            self.is_rested = True
-            os.kill(os.getpid(), signal.SIGSTOP)
-        return await super().request(
+        send = super().request(
             method,
             path,
             params=params,
@@ -107,12 +123,23 @@ class Sleeper(Connection):
             headers=headers,
             timeout_seconds=timeout_seconds,
         )
+        is_there = f"/namespaces/{self.namespace}/" in path
+        if self.late is not None or not is_there or not self.is_due(path, body):
+            return await send
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self.late = late = asyncio.gather(send, return_exceptions=True)
+        (answer,) = await asyncio.shield(late)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 if __name__ == "__main__":
     mind = sys.argv.pop(1)
-    if mind.startswith(SLEEPS):
-        Sleeper.namespace = mind.removeprefix(SLEEPS)
+    if mind.startswith((SLEEPS, SLEEPS_BEFORE_STARTS)):
+        Sleeper.namespace = mind.partition(":")[2]
+        if mind.startswith(SLEEPS_BEFORE_STARTS):
+            Sleeper.is_due = staticmethod(is_start)
         vars(binder)["Connection"] = Sleeper
     else:
         Booker.books = mind == "books"

@@ -19,6 +19,7 @@ from tests.cluster.api import Object
 from tests.cluster.binder import BRISK, PROGRAM, SYSTEM, Binder
 from tests.cluster.components import HOST
 from tests.cluster.plane import ControlPlane
+from tests.cluster.processes import is_stopped
 from tests.cluster.waiting import wait_until
 
 LEASE = "coordination.k8s.io/v1/Lease"
@@ -78,10 +79,23 @@ class Replica:
         self._signal(signal.SIGCONT)
         self._is_stopped = False
 
+    async def until_stopped(self) -> None:
+        """Wait until it has stopped itself."""
+
+        async def stopped() -> bool:
+            return is_stopped(self._pid)
+
+        await wait_until(stopped, f"{self.name} stops; see {self.log}")
+        self._is_stopped = True
+
     def _signal(self, number: signal.Signals) -> None:
+        os.kill(self._pid, number)
+
+    @property
+    def _pid(self) -> int:
         process = self._binder.component.process
         assert process is not None
-        os.kill(process.pid, number)
+        return process.pid
 
     @property
     def port(self) -> int:

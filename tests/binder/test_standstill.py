@@ -7,16 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from shared import vocabulary as v
-from tests.binder.booker import SLEEPS
+from shared.kube.podspec import pinned_to
+from tests.binder.booker import SLEEPS, SLEEPS_BEFORE_STARTS
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
 from tests.binder.replica import Replica, epoch, replicas
-from tests.binder.truth import node_of
+from tests.binder.truth import is_gated, node_of
 from tests.catalog.objects import CLAIM, CLASS
 from tests.cluster.plane import ControlPlane
 from tests.cluster.waiting import wait_until
 from tests.kubevirt import power
-from tests.kubevirt.objects import status_of, uid_of
+from tests.kubevirt import words as w
+from tests.kubevirt.objects import name_of, status_of, uid_of
 
 
 @pytest.mark.parametrize(
@@ -53,12 +55,7 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
         await wait_until(as_it_should, "the one that follows did what it does")
         sleeper.stop()  # it is; so that it goes on whatever happens here
         sleeper.go_on()
-
-        async def knows() -> bool:
-            said = sleeper.log.read_text()
-            return "leading no longer" in said or "term over" in said
-
-        await wait_until(knows, "it knows that it leads no longer")
+        await until_it_knows(sleeper)
 
         async def answered() -> list[tuple[int, int]]:
             return [
@@ -71,9 +68,59 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
 
         sent = await wait_until(answered, "what it was about to send was answered")
         assert [term for term, _ in sent] == [first], "the others were not sent"
-        # One was behind its check. Where half of it had been sent, it was given up meanwhile.
+        # Where a busy server did not come to look at it in its second, it was given up.
         assert sent[0][1] in {code, 504}
         assert await as_it_should()
+        assert "Traceback" not in sleeper.log.read_text()
+
+
+async def until_it_knows(sleeper: Replica) -> None:
+    """Wait until it knows that it leads no longer."""
+
+    async def knows() -> bool:
+        said = sleeper.log.read_text()
+        return "leading no longer" in said or "term over" in said
+
+    await wait_until(knows, "it knows that it leads no longer")
+
+
+async def test_a_leader_that_slept_before_a_start_starts_no_pod_whose_units_another_vm_has(
+    whole: ControlPlane, recorder: Recorder, unique: Callable[[str], str]
+) -> None:
+    """Rule 7.1: no policy refuses a start for its term, but it names the pod as it was."""
+    life = await Life.begin(whole, recorder, unique)
+    node = await life.node(2)
+    before = await epoch(whole)
+    async with replicas(whole, unique) as start:
+        sleeper = await start(mind=f"{SLEEPS_BEFORE_STARTS}{life.namespace}")
+        first = await sleeper.until_in_office(before)
+        await life.order("own", 2)
+        await until_standing(life, "own", "Placed", "NotInUse")
+        await life.machine("train", claims=["own"])
+        await sleeper.until_stopped()
+        await life.api.delete(CLAIM, "own", life.namespace)
+        other = await start()
+        await other.until_in_office(first)
+        await life.machine("next", 2)
+        assert await life.until_running("next") == node
+        sleeper.go_on()
+        await until_it_knows(sleeper)
+
+        async def answered() -> list[int]:
+            return [
+                event["responseStatus"]["code"]
+                for event in sleeper.requests()
+                if event["verb"] == "patch" and event["objectRef"]["resource"] == "pods"
+            ]
+
+        sent = await wait_until(answered, "its start was answered")
+        # Where a busy server did not come to look at it in its second, it was given up.
+        assert sent in ([422], [504])
+        (pod,) = await life.pods_made(uid_of(await life.vmi("train")))
+        there = await life.api.get(w.POD, name_of(pod), life.namespace)
+        assert is_gated(there)
+        assert pinned_to(there["spec"]) == ""
+        assert (await life.ledger()).wrong == []
         assert "Traceback" not in sleeper.log.read_text()
 
 

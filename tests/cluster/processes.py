@@ -21,11 +21,20 @@ TAKEN = ("address already in use", "Address already in use")
 
 def is_alive(pid: int) -> bool:
     """Whether a process runs; one that nobody has waited for does not."""
+    return _state(pid) not in {"", "Z"}
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal, and can be continued."""
+    return _state(pid) == "T"
+
+
+def _state(pid: int) -> str:
+    """The kernel's letter for the state of a process; empty where there is none."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
-        return False
-    return state != "Z"
+        return ""
 
 
 class Died(Exception):
