@@ -54,9 +54,12 @@ class Replica:
             kubeconfig = _through(kubeconfig, port)
         self._binder = Binder(plane, name, (*flags, "--log-level=debug"), kubeconfig, program)
         self._is_stopped = False
+        self._found = 0
+        """The epoch that was there before it started."""
 
     async def start(self) -> None:
         """Start it, and wait until it is ready to lead."""
+        self._found = await epoch(self.plane)
         await self._binder.start()
 
     async def end(self) -> None:
@@ -110,13 +113,14 @@ class Replica:
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
     async def until_in_office(self, above: int = 0) -> int:
-        """Wait until it leads in a term above this one; returns its epoch."""
+        """Wait until it leads in a term of its own above this one; returns its epoch."""
+        above = max(above, self._found)
 
         async def begun() -> int | None:
             figures = await self.figures()
-            epoch = int(figures["gpu_binder_epoch"])
+            term = int(figures["gpu_binder_epoch"])
             leads = figures["gpu_binder_leader"] == 1.0 and figures["gpu_binder_passes_total"] > 0
-            return epoch if leads and epoch > above else None
+            return term if leads and term > above else None
 
         return await wait_until(begun, f"{self.name} leads above {above}; see {self.log}")
 

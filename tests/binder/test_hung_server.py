@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
-from tests.binder.replica import epoch, replicas
+from tests.binder.replica import replicas
 from tests.cluster.install import Catalog
 from tests.cluster.plane import ControlPlane
 from tests.cluster.processes import suspended
@@ -26,9 +26,8 @@ async def test_a_vm_that_was_admitted_starts_while_our_server_hangs(
         return bool(await life.api.list(w.POD, life.namespace))
 
     await wait_until(waits, "its pod was made")
-    before = await epoch(whole)
     async with replicas(whole, unique) as start:
         with suspended(server.component.process):
             leader = await start()
-            await leader.until_in_office(before)
+            await leader.until_in_office()
             assert await life.until_running("train") == node

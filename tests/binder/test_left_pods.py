@@ -16,7 +16,7 @@ import pytest
 from shared import vocabulary as v
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
-from tests.binder.replica import epoch, replicas
+from tests.binder.replica import replicas
 from tests.binder.truth import claim_names, mark_of, node_of
 from tests.catalog.objects import CLAIM, claim, class_key, quota
 from tests.cluster.api import Object
@@ -43,10 +43,9 @@ async def life(
     await life.node(4)
     await life.api.create(quota(life.namespace, {class_key(life.class_name): "6"}))
     await introduce(plane.cluster, life.namespace)
-    before = await epoch(plane)
     async with replicas(plane, unique) as start:
         leader = await start()
-        await leader.until_in_office(before)
+        await leader.until_in_office()
         yield life
 
 

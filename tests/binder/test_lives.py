@@ -14,7 +14,7 @@ from shared.kube.podspec import pinned_to
 from shared.reasons import SHUT_OUT
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
-from tests.binder.replica import Replica, epoch, replicas
+from tests.binder.replica import Replica, replicas
 from tests.binder.truth import node_of
 from tests.cluster.api import Object
 from tests.cluster.plane import ControlPlane, system_clock
@@ -37,10 +37,9 @@ async def life(whole: ControlPlane, recorder: Recorder, unique: Callable[[str], 
 @pytest.fixture
 async def leader(whole: ControlPlane, unique: Callable[[str], str]) -> AsyncIterator[Replica]:
     """A binder that leads."""
-    before = await epoch(whole)
     async with replicas(whole, unique) as start:
         leader = await start()
-        await leader.until_in_office(before)
+        await leader.until_in_office()
         yield leader
 
 

@@ -38,7 +38,7 @@ async def test_one_of_two_leads_and_the_other_writes_nothing(
 ) -> None:
     before = await epoch(audited)
     leader, other = await in_office(await start(), await start(), above=before)
-    await leader.until_in_office(before)
+    await leader.until_in_office()
     found = await system(audited)
     assert found["status"]["epoch"] == await epoch(audited) > before
     assert other.writes(leases=True) == []
@@ -51,7 +51,7 @@ async def test_a_leader_that_is_killed_is_followed_after_its_lease_in_a_term_of_
 ) -> None:
     before = await epoch(audited)
     leader, other = await in_office(await start(), await start(), above=before)
-    first = await leader.until_in_office(before)
+    first = await leader.until_in_office()
     await leader.kill()
     await other.until_in_office(first)
     (last, _), (_, taken) = renewals(leader)[-1], renewals(other)[0]
@@ -76,9 +76,8 @@ def renewals(replica: Replica) -> list[tuple[datetime, datetime]]:
 async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
     audited: ControlPlane, start: Start
 ) -> None:
-    before = await epoch(audited)
     leader = await start()
-    await leader.until_in_office(before)
+    await leader.until_in_office()
     await leader.end()
     lease = await audited.cluster.admin.get(LEASE, vocabulary.LEASE_NAME, vocabulary.NAMESPACE)
     assert lease["spec"]["holderIdentity"] == ""
@@ -90,9 +89,8 @@ async def test_a_leader_that_is_asked_to_end_gives_the_lease_back(
 async def test_a_gpusystem_that_somebody_deletes_begins_a_new_term_above_every_claim(
     audited: ControlPlane, start: Start, unique: Callable[[str], str]
 ) -> None:
-    before = await epoch(audited)
     leader = await start(mind="books")
-    first = await leader.until_in_office(before)
+    first = await leader.until_in_office()
     claim = await booked(audited, unique)
     assert claim["status"]["epoch"] == first
     await audited.cluster.admin.delete(SYSTEM, vocabulary.SYSTEM_NAME)
@@ -105,7 +103,7 @@ async def test_an_epoch_that_somebody_raises_ends_the_term(
     audited: ControlPlane, start: Start
 ) -> None:
     leader = await start()
-    first = await leader.until_in_office(await epoch(audited))
+    first = await leader.until_in_office()
     path = await audited.cluster.admin.path(SYSTEM, None, vocabulary.SYSTEM_NAME)
     await audited.cluster.admin.call(
         "PATCH",
@@ -153,7 +151,7 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_more(
     leader, other = await in_office(
         await start(mind="books"), await start(mind="books"), above=before
     )
-    first = await leader.until_in_office(before)
+    first = await leader.until_in_office()
     leader.stop()
     await other.until_in_office(first)
     written = leader.writes()
@@ -175,9 +173,8 @@ async def test_a_booking_that_arrives_after_a_change_of_leaders_is_refused(
 ) -> None:
     """Rule 7.1, by the epoch: the leader sleeps after its check, and what it sent comes late."""
     async with Relay(audited.components["kube-apiserver"].port) as relay:
-        before = await epoch(audited)
         leader = await start(relay.port, mind="books")
-        first = await leader.until_in_office(before)
+        first = await leader.until_in_office()
         async with asyncio.TaskGroup() as priming:  # so that it has connections left to send on
             for _ in range(5):
                 priming.create_task(booked(audited, unique))

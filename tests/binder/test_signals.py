@@ -70,13 +70,12 @@ async def test_a_vm_whose_start_a_policy_refuses_says_so_until_it_starts(
     whole: ControlPlane, recorder: Recorder, unique: Callable[[str], str]
 ) -> None:
     life = await Life.begin(whole, recorder, unique)
-    before = await epoch(whole)
     words = unique("not on this one")
     mine = f"object.metadata.namespace == '{life.namespace}' && (({PROBED}) || ({UNGATED}))"
     pods: Object = {"apiGroups": [""], "resources": ["pods"]}
     async with replicas(whole, unique, CALM) as start:
         leader = await start()
-        await leader.until_in_office(before)
+        await leader.until_in_office()
         await life.machine("train", 1)
         assert await life.until_waiting("train") == "NoCapacity"
         (pod,) = await life.api.list(w.POD, life.namespace)
@@ -126,7 +125,7 @@ async def test_a_leader_whose_term_cannot_begin_is_seen_to_have_none(
     audited: ControlPlane, start: Start, unique: Callable[[str], str]
 ) -> None:
     leader = await start()
-    await leader.until_in_office(await epoch(audited))
+    await leader.until_in_office()
     assert await figure(leader, "gpu_binder_in_term") == 1
     assert await unready(leader) == ""
     api = audited.cluster.admin
@@ -173,7 +172,7 @@ async def test_a_term_begins_also_after_somebody_wrote_the_highest_number(
     audited: ControlPlane, start: Start
 ) -> None:
     leader = await start()
-    before = await leader.until_in_office(await epoch(audited))
+    before = await leader.until_in_office()
     api = audited.cluster.admin
     assert "should be less than or equal to 2147483647" in await write_epoch(api, 2**31)
     assert await write_epoch(api, 2**31 - 1) == ""

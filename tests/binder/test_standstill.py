@@ -11,7 +11,7 @@ from shared.kube.podspec import pinned_to
 from tests.binder.booker import SLEEPS, SLEEPS_BEFORE_STARTS
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
-from tests.binder.replica import Replica, epoch, replicas
+from tests.binder.replica import Replica, replicas
 from tests.binder.truth import is_gated, node_of
 from tests.catalog.objects import CLAIM, CLASS
 from tests.cluster.plane import ControlPlane
@@ -38,10 +38,9 @@ async def test_a_leader_that_slept_between_its_check_and_its_send_books_nothing(
     """Rule 7.1: SIGSTOP past its lease. What it goes on to send is refused, or not sent at all."""
     life = await Life.begin(whole, recorder, unique)
     node = await life.node(4)
-    before = await epoch(whole)
     async with replicas(whole, unique) as start:
         sleeper = await start(mind=f"{SLEEPS}{life.namespace}")
-        first = await sleeper.until_in_office(before)
+        first = await sleeper.until_in_office()
         other = await start(mind=mind)
         for number in range(3):
             await life.order(f"order-{number}", 1)
@@ -90,10 +89,9 @@ async def test_a_leader_that_slept_before_a_start_starts_no_pod_whose_units_anot
     """Rule 7.1: no policy refuses a start for its term, but it names the pod as it was."""
     life = await Life.begin(whole, recorder, unique)
     node = await life.node(2)
-    before = await epoch(whole)
     async with replicas(whole, unique) as start:
         sleeper = await start(mind=f"{SLEEPS_BEFORE_STARTS}{life.namespace}")
-        first = await sleeper.until_in_office(before)
+        first = await sleeper.until_in_office()
         await life.order("own", 2)
         await until_standing(life, "own", "Placed", "NotInUse")
         await life.machine("train", claims=["own"])
@@ -143,10 +141,9 @@ async def test_an_unchanged_cluster_of_all_that_there_is_costs_ten_passes_no_wri
     whole: ControlPlane, lives: list[Life], unique: Callable[[str], str]
 ) -> None:
     """Rule 7.2: VMs run, wait and are stopped; orders are bound and unbound, in use and not."""
-    before = await epoch(whole)
     async with replicas(whole, unique) as start:
         leader = await start()
-        await leader.until_in_office(before)
+        await leader.until_in_office()
         for life in lives:
             await life.machine("runs", 1)
             await life.machine("keeps", claims=["a-used"])

@@ -14,7 +14,7 @@ from shared import vocabulary as v
 from shared.kube.podspec import pinned_to
 from tests.binder.history import Recorder
 from tests.binder.lives import Life
-from tests.binder.replica import epoch, replicas
+from tests.binder.replica import replicas
 from tests.binder.truth import is_gated, mark_of, node_of
 from tests.catalog.objects import claim, class_key, quota
 from tests.cluster.api import Object, Refused
@@ -35,10 +35,9 @@ async def life(
 ) -> AsyncIterator[Life]:
     """A class without a node yet, and a binder that leads."""
     life = await Life.begin(whole, recorder, unique)
-    before = await epoch(whole)
     async with replicas(whole, unique) as start:
         leader = await start()
-        await leader.until_in_office(before)
+        await leader.until_in_office()
         yield life
 
 

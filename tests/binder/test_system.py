@@ -21,7 +21,7 @@ from tests.kubevirt import nodes
 async def leader(audited: ControlPlane, start: Start) -> Replica:
     """A binder that leads and has reported."""
     leader = await start()
-    await leader.until_in_office(await epoch(audited))
+    await leader.until_in_office()
     await system(audited)
     return leader
 
