@@ -32,7 +32,7 @@ demo: up ## what tenants see, on a real control plane, from nothing
 	@$(BIN)/python -m tests.demo
 
 test: build ## all tests, those on a real control plane included; ARGS go to pytest
-	@$(BIN)/pytest --numprocesses 2 --dist loadgroup $(ARGS)
+	@$(BIN)/pytest --numprocesses 2 $(ARGS)
 
 check: build ## format, lint, types, import contracts, Go module, wheel, manifests
 	@$(BIN)/python -m tests.check

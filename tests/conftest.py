@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.cluster.build import REPOSITORY, Binaries, built
 from tests.cluster.cache import cache_folder, to_terminal
@@ -24,8 +26,8 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
-ON_PLANES = "planes"
-"""The group of all tests on control planes."""
+WITHOUT_PLANES = frozenset({"property", "simulation", "unit"})
+"""Folders of which at most one file needs a control plane."""
 
 _numbers = itertools.count(1)
 
@@ -90,20 +92,23 @@ async def namespace(cluster: Cluster, unique: Callable[[str], str]) -> str:
     return name
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all tests on control planes in one process, one after the other.
+class ByFolder(LoadScopeScheduling):  # type: ignore[misc] # it has no types
+    """Which of the processes of `make test` gets which tests.
 
-    They share these planes. What needs none is done meanwhile, by the other process of `make test`.
+    Tests of a folder share control planes: one process has them all, one after the other. Tests
+    that need no plane go by file.
     """
-    for item in items:
-        if "binaries" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(ON_PLANES))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        folder = Path(file).parts[1]
+        return file if folder in WITHOUT_PLANES else folder
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Report a test by the name that pytest takes: pytest-xdist puts the group's behind it."""
-    report.nodeid = report.nodeid.removesuffix(f"@{ON_PLANES}")
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFolder:
+    """Share tests among processes, where there are several."""
+    return ByFolder(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
