@@ -13,14 +13,14 @@ from functools import cached_property
 from typing import Final
 
 from admission.inputs import OrderInputs, OrderNeeds
-from admission.review import Allow, Decision, Request, forbidden, refusal, require_kind
+from admission.review import Allow, Decision, Refuse, Request, forbidden, refusal, require_kind
 from shared.core.model import Disclosure, Lifecycle
 from shared.core.options import BOUNDS, Bound, Facts, figures, opening, option
 from shared.core.terms import Truth
 from shared.errors import Cause
-from shared.fields import Json, mapping, text, whole
+from shared.fields import Json, elements, mapping, text, whole
 from shared.reasons import PRECEDENCE, Reason, Words, explain, say
-from shared.vocabulary import GROUP, KIND_CLAIM, LABEL_TEMPLATE
+from shared.vocabulary import FINALIZER_CLAIM, GROUP, KIND_CLAIM, LABEL_TEMPLATE
 
 _CLASS: Final = "spec.className"
 _COUNT: Final = "spec.count"
@@ -167,10 +167,9 @@ def decide(
         return Allow()
     if request.username == inputs.hoster.settings.binder_username:
         return Allow()
-    labels = mapping(mapping(request.object.get("metadata")).get("labels"))
-    if LABEL_TEMPLATE in labels:
-        wrong = "the system alone makes claims for a VM's class entries; order without this label"
-        return forbidden(request, wrong, f"metadata.labels[{LABEL_TEMPLATE}]")
+    passed_off = not_an_order(request, mapping(request.object.get("metadata")))
+    if passed_off is not None:
+        return passed_off
     case = Case(request, request.object, inputs)
     found: list[tuple[Reason, Cause]] = []
     for reason, rule in chain:
@@ -185,6 +184,21 @@ def decide(
     if case.facts is not None and reasons[0] not in _ENDS:
         message = describe(case.facts, case.count, reasons)
     return refusal(request, reasons[0], [cause for _, cause in found], message)
+
+
+def not_an_order(request: Request, metadata: Json) -> Refuse | None:
+    """A refusal of what no order has, whatever it asks for."""
+    if LABEL_TEMPLATE in mapping(metadata.get("labels")):
+        wrong = "the system alone makes claims for a VM's class entries; order without this label"
+        return forbidden(request, wrong, f"metadata.labels[{LABEL_TEMPLATE}]")
+    for finalizer in map(text, elements(metadata.get("finalizers"))):
+        if finalizer != FINALIZER_CLAIM:
+            wrong = (
+                f"{finalizer!r} would keep the order, its units and its class after it is deleted, "
+                "and who orders cannot take it away; order without finalizers"
+            )
+            return forbidden(request, wrong, "metadata.finalizers")
+    return None
 
 
 def describe(facts: Facts, asked: int, reasons: Sequence[Reason]) -> str:

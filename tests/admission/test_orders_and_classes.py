@@ -71,6 +71,18 @@ async def refused(tenant: Tenant, thing: Object) -> Refused:
     return found.value
 
 
+async def test_an_order_brings_no_finalizer_that_its_tenant_could_not_take_away(
+    tenant: Tenant, gpus: Gpus
+) -> None:
+    order = claim(tenant.namespace, "kept", gpus.name, 1)
+    order["metadata"]["finalizers"] = ["example.com/mine"]
+    told = await refused(tenant, order)
+    begins = denied(ORDER_HOOK, "metadata.finalizers: 'example.com/mine' would keep the order")
+    assert (told.code, told.message.partition(",")[0]) == (403, begins)
+    with pytest.raises(Refused, match="cannot patch resource"):
+        await tenant.api.patch(CLAIM, "kept", {"metadata": {"finalizers": None}}, tenant.namespace)
+
+
 async def test_an_order_beyond_the_budget_quotes_the_figure_that_the_catalog_shows(
     cluster: Cluster, tenant: Tenant, gpus: Gpus
 ) -> None:

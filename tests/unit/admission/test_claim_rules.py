@@ -288,6 +288,18 @@ def test_nobody_else_passes_an_order_off_as_the_binders(mark: str) -> None:
     assert got.causes[0].field == "metadata.labels[gpu.cozystack.io/template]"
 
 
+def test_an_order_brings_no_finalizer_that_would_keep_it_when_it_is_deleted() -> None:
+    ours = "gpu.cozystack.io/claim"  # as where it was saved and comes back
+    assert decided(order(finalizers=[ours]), seen()) == Allow()
+    got = decided(order(finalizers=[ours, "example.com/mine"]), seen())
+    assert isinstance(got, Refuse)
+    assert (got.code, got.reason) == (403, "Forbidden")
+    assert got.message == (
+        "metadata.finalizers: 'example.com/mine' would keep the order, its units and its class "
+        "after it is deleted, and who orders cannot take it away; order without finalizers"
+    )
+
+
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
 def test_only_the_creation_is_judged(operation: str) -> None:
     """Trouble 19: the class may be gone by the time that the last finalizer goes."""
