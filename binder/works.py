@@ -42,7 +42,7 @@ from binder.sets import is_attached, is_lost
 from binder.telling import events, is_news, refusal
 from binder.units import Item, Unit
 from shared.core.model import Attachment, Claim, Node, Pod
-from shared.reasons import Reason, say
+from shared.reasons import LET_GO, Reason, say
 from shared.vocabulary import FINALIZER_CLAIM
 
 
@@ -75,7 +75,7 @@ def book(unit: Unit, node_name: str, nodes: Mapping[str, Node], memory: Memory, 
 
 def let_go(unit: Unit, memory: Memory, now: str) -> Work:
     """With the feature off a pod goes wherever the scheduler lets it (rule 7.15)."""
-    off = because(Reason.DISABLED, say(Reason.DISABLED))
+    off = because(Reason.DISABLED, f"{say(Reason.DISABLED)}; {LET_GO}")
     starts: list[Action] = [] if unit.pod is None else [_start(unit.pod, "")]
     return _work(unit, [events(unit, off, {}, memory, now), starts])
 

@@ -125,6 +125,9 @@ START_REFUSED: Final = (
 )
 """NodeRefused of a VM that has its units and its place; `word` is Kubernetes' reason."""
 
+LET_GO: Final = "the VM no longer waits, and starts where its devices are free"
+"""Added to Disabled, where a VM that waited at our gate was let go (rule 7.15)."""
+
 SHUT_OUT: Final = "the units that the VM holds already are where no VM can start now"
 """Added to why a VM fits nowhere, where its orders are on a node that takes no pods or is gone."""
 

@@ -283,6 +283,11 @@ def test_with_the_feature_off_nothing_is_placed_and_the_gate_is_open() -> None:
     assert world.starts() == {}
     acts = [type(each) for each in done if isinstance(each, TellVmi | StartPod)]
     assert acts == [TellVmi, StartPod], "it is told before it is so"
+    (told,) = (each.message for each in done if isinstance(each, TellVmi))
+    assert told == (
+        "GPUs are switched off on this platform; the VM no longer waits, and starts where its "
+        "devices are free"
+    )
     assert world.events == [("train", "Disabled")]
     assert world.waits_for("o1") == "Disabled"
     world.put(Settings())
