@@ -45,6 +45,7 @@ UPSTREAM: Final = "kubevirt"
 """Where KubeVirt's own manifests install it."""
 
 _EDIT: Final = "policies-tests:kubevirt-edit"
+_TO_COME: Final = "policies-tests:binder"
 
 
 async def introduce(cluster: Cluster, namespace: str) -> None:
@@ -62,12 +63,14 @@ async def introduce(cluster: Cluster, namespace: str) -> None:
         }
     )
     await let_edit(cluster, namespace)
+    await _let_binder_keep_records(cluster)
     await _bind(cluster, "policies-tests:almighty", "cluster-admin", ALMIGHTY)
     for user, kind, verb in (
         *((user, "namespaces", "patch") for user in ALMIGHTY),
         (KUBEVIRT, "pods", "create"),
         (virt_controller(UPSTREAM), "pods", "create"),
         (BINDER, "pods", "patch"),
+        (BINDER, "secrets", "create"),
     ):
         await _until_may(cluster.api(user), user, kind, verb, namespace)
 
@@ -77,6 +80,27 @@ async def let_edit(cluster: Cluster, namespace: str) -> None:
     await _bind(cluster, "guarded", "edit", (TENANT,), namespace)
     for resource in ("pods", "virtualmachineinstances"):
         await _until_may(cluster.api(TENANT), TENANT, resource, "patch", namespace)
+
+
+async def _let_binder_keep_records(cluster: Cluster) -> None:
+    """Give the binder what its manifests do not, as long as no code of it writes these.
+
+    The policies about usage records and Secrets are in force before.
+    """
+    verbs = ["create", "patch"]
+    rules: list[Object] = [
+        {"apiGroups": ["cozystack.io"], "resources": ["workloads"], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": verbs},
+    ]
+    await cluster.admin.apply(
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": _TO_COME},
+            "rules": rules,
+        }
+    )
+    await _bind(cluster, _TO_COME, _TO_COME, (BINDER,))
 
 
 async def _bind(

@@ -16,6 +16,7 @@ from apiserver.listener import DRAIN_SECONDS
 from apiserver.options import END_SECONDS
 from binder.__main__ import BinderSettings
 from shared import vocabulary as words
+from shared.kube.collections import PLACING
 from shared.settings import GpuSettings, parse
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -94,6 +95,37 @@ def test_the_server_reads_what_the_rules_need_and_writes_nothing() -> None:
         | {("kubevirt.io", "virtualmachines", "get")}
         | {("kubevirt.io", "virtualmachineinstancemigrations", "get")}
     )
+
+
+def test_the_binder_may_only_do_what_its_code_does() -> None:
+    ours = words.GROUP
+    assert rights(BINDER) == (
+        reads("", "nodes", "pods", "namespaces", "resourcequotas", "secrets")
+        | reads("", "persistentvolumes", "persistentvolumeclaims")
+        | reads(ours, words.RESOURCE_CLASSES, words.RESOURCE_CLAIMS, words.RESOURCE_SYSTEMS)
+        | reads("kubevirt.io", "kubevirts", "virtualmachineinstances")
+        | {(ours, words.RESOURCE_CLAIMS, verb) for verb in ("create", "patch", "delete")}
+        | {(ours, f"{words.RESOURCE_CLAIMS}/status", "patch")}
+        | {(ours, words.RESOURCE_CLASSES, "patch"), (ours, "gpuclasses/status", "patch")}
+        | {(ours, words.RESOURCE_SYSTEMS, "create"), (ours, "gpusystems/status", "patch")}
+        | {("", "pods", "patch"), ("", "events", "create")}
+    )
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    assert the("Role", BINDER)["rules"] == [
+        {**lease, "resourceNames": [words.LEASE_NAME], "verbs": ["get", "update"]},
+        {**lease, "verbs": ["create"]},
+    ]
+
+
+def test_the_binder_may_watch_what_it_follows_and_nothing_else() -> None:
+    watched = {(group, kind) for group, kind, verb in rights(BINDER) if verb == "watch"}
+    assert watched == {group_and_kind(each.path) for each in PLACING}
+
+
+def group_and_kind(path: str) -> tuple[str, str]:
+    """Of a collection over all namespaces: `/api/v1/pods`, `/apis/GROUP/VERSION/KIND`."""
+    root, *version, kind = path.strip("/").split("/")
+    return ("" if root == "api" else version[0]), kind
 
 
 def test_the_server_reads_one_config_map_only() -> None:
