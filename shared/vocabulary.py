@@ -147,7 +147,7 @@ LABEL_MIGRATION_JOB: Final = "kubevirt.io/migrationJobUID"
 
 LICENSE_PREFIX: Final = "gpu-license-"
 """Before the name of a class: name of the Secret in a tenant's namespace with that class's
-licence. Written by the binder."""
+licence. Written by the hoster: the binder does not copy it yet."""
 
 LICENSE_LABEL: Final = "GPULICENSE"
 """Label of the volume, and serial of the disk, by which a guest finds its licence."""

@@ -81,8 +81,10 @@ class GuestLicense(Model):
     secret_name: Annotated[
         str, Field(max_length=NAME_LENGTH, json_schema_extra=held_to(*SECRET_NAME))
     ]
-    """Name of a Secret in the namespace cozy-gpu. A copy of it is attached to each VM of the
-    class as a disk with the serial GPULICENSE."""
+    """Name of a Secret in the namespace cozy-gpu. Each VM of the class is given, as a disk
+    labelled GPULICENSE, the Secret in its own namespace that is called gpu-license- and the name
+    of the class. Nothing copies the one to the other yet: put it there before VMs start; without
+    it they stand still."""
 
 
 class GPUClassSpec(Model):
