@@ -18,7 +18,7 @@ from tests.cluster.install import Catalog
 from tests.cluster.plane import ControlPlane, control_plane
 from tests.cluster.runs import run_folder
 from tests.cluster.session import Cluster
-from tests.summary import by_folder
+from tests.summary import RECORDED, by_folder, recorded
 
 # The machine is shared: an example's time says nothing, so no deadline.
 settings.register_profile(
@@ -112,7 +112,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFolde
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say where the time went; the runner's own closing line comes after."""
+    """Say what tests recorded and where the time went; the runner's own closing line comes after.
+
+    For all folders: the process that says it has loaded no other `conftest.py` of theirs.
+    """
+    for name, title in RECORDED.items():
+        lines = recorded(terminalreporter, name)
+        if lines:
+            terminalreporter.section(title)
+        for line in sorted(map(str, lines)):
+            terminalreporter.write_line(line)
     reports = [
         report
         for reports in terminalreporter.stats.values()

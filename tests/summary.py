@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pytest
 
+RECORDED: Final = {
+    "simulated": "how far the simulation got",
+    "shown": "how long it took to show, from a write to the get unless told otherwise",
+}
+"""What tests record (`record_property`), and its title in the summary."""
+
 
 def recorded(reporter: pytest.TerminalReporter, name: str) -> list[object]:
-    """What tests recorded under a name (`record_property`), in whichever process they ran."""
+    """What tests recorded under a name, in whichever process they ran."""
     return [
         value
         for reports in reporter.stats.values()

@@ -13,7 +13,6 @@ from tests.catalog.survival import unharmed
 from tests.catalog.tenants import Tenant, make_role, make_tenant
 from tests.cluster.install import Catalog
 from tests.cluster.session import Cluster
-from tests.summary import recorded
 
 Unique = Callable[[str], str]
 
@@ -75,12 +74,3 @@ def note(record_property: Callable[[str, object], None]) -> Note:
 def look(tenant: Tenant, gpus: Gpus, note: Note) -> Look:
     """Looks at the test's GPUs as the test's tenant, from the figures given on."""
     return lambda **first: onlooker(tenant, gpus.name, note, **first)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long things took, from a write to the get that shows it unless told otherwise."""
-    delays = sorted(map(str, recorded(terminalreporter, "shown")), reverse=True)
-    if delays:
-        terminalreporter.section("how long it took to show")
-        for line in delays:
-            terminalreporter.write_line(line)

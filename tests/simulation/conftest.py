@@ -1,4 +1,4 @@
-"""Quiet logs for binders under simulation, and the figures of the runs at the end."""
+"""Quiet logs for binders under simulation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from tests.summary import recorded
-
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
@@ -18,12 +16,3 @@ def _quiet() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.configure(**before)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how far the simulation got."""
-    told = sorted(map(str, recorded(terminalreporter, "simulated")))
-    if told:
-        terminalreporter.section("simulated")
-        for line in told:
-            terminalreporter.write_line(line)
