@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.check import Gate, check, command
 from tests.check_wheel import Wrong, compare, files_in_git
+from tests.cluster.build import REPOSITORY
 from tests.summary import by_folder
 
 
@@ -59,3 +62,17 @@ def test_minutes_are_summed_per_folder_and_the_longest_comes_first() -> None:
         ("tests/api/test_c.py::test_three[a::b/c]", 30.0),
     ]
     assert list(by_folder(durations)) == [("tests/api", 2.0, 2), ("tests/unit", 0.5, 1)]
+
+
+def test_what_tests_record_is_in_the_summary_whichever_process_ran_them() -> None:
+    story = "tests/simulation/test_simulation.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "1", story, "-k", "killed and a-vm-starts"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "how far the simulation got" in done.stdout
+    assert "a-vm-starts: 10 writes, 10 times killed after one and resumed" in done.stdout

@@ -21,6 +21,65 @@ from tests.unit.binder.world import (
 TRAIN = Attachment("VirtualMachine", "train", "vm-train")
 
 
+def test_two_vms_that_share_a_budget_do_not_block_each_other_though_both_wait() -> None:
+    world = World()
+    world.put(
+        quota(2),
+        node("n1", a100=8),
+        *vm("old", {"a100": 2}, age=60),
+        *vm("young", {"a100": 2}),
+    )
+    world.settle()
+    assert world.starts() == {"pod-old": "n1"}
+    assert world.waits_for(template("young")) == "BudgetExceeded"
+
+
+def test_an_order_that_came_first_by_age_does_not_take_the_budget_of_a_vm_at_the_gate() -> None:
+    world = World()
+    world.put(quota(1), node("n1", a100=8), order("o1", age=90), *vm("train", {"a100": 1}))
+    world.settle()
+    assert world.where() == {"o1": "", template("train"): "n1"}
+    assert world.waits_for("o1") == "BudgetExceeded"
+
+
+def test_a_lost_order_counts_against_the_budget_before_it_is_bound_again() -> None:
+    world = World()
+    world.put(quota(1), order("lost", lost=True), node("n1", a100=8), *vm("train", {"a100": 1}))
+    world.step()
+    assert world.where() == {"lost": "n1", template("train"): ""}
+    assert world.waits_for(template("train")) == "BudgetExceeded"
+
+
+def test_a_budget_on_the_device_is_checked_as_well() -> None:
+    world = World()
+    world.put(quota(1, "requests." + CLASSES["a100"]), node("n1", a100=8), *vm("t", {"a100": 2}))
+    world.settle()
+    assert world.waits_for(template("t")) == "BudgetExceeded"
+    assert world.starts() == {}
+
+
+def test_the_pod_of_a_vm_that_comes_later_does_not_count_for_the_device_before() -> None:
+    world = World()
+    world.put(
+        quota(2, CLASSES["a100"]),
+        node("n1", a100=8),
+        *vm("old", {"a100": 2}, age=60),
+        *vm("young", {"a100": 2}),
+    )
+    world.settle()
+    assert world.starts() == {"pod-old": "n1"}
+    assert world.waits_for(template("young")) == "BudgetExceeded"
+
+
+def test_a_budget_that_grows_lets_the_vm_start() -> None:
+    world = World()
+    world.put(quota(1), node("n1", a100=8), *vm("train", {"a100": 2}))
+    world.settle()
+    world.put(quota(2))
+    world.settle()
+    assert world.starts() == {"pod-train": "n1"}
+
+
 def test_the_pod_of_a_vm_whose_claim_is_not_there_counts_for_the_device() -> None:
     world = World()
     world.put(

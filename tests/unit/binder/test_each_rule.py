@@ -1,8 +1,9 @@
 """Each task and each hindrance, taken out, flips a case; so does each pair of them, swapped."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +13,8 @@ from binder.sets import is_gated
 from binder.units import PHASES
 from shared.core.model import Attachment, Claim, Settings
 from tests.unit.binder.world import World, node, order, quota, template, vm
+
+T = TypeVar("T")
 
 Case = Callable[[World], bool]
 """Whether all went as the rules say. It may rest or not."""
@@ -168,8 +171,7 @@ def test_each_hindrance_is_told_before_the_next(first: Hindrance, second: Hindra
     case = PRECEDES[first]
     assert case(World())
     swapped = World()
-    swap = {first: second, second: first}
-    swapped.hindrances = [swap.get(each, each) for each in HINDRANCES]
+    swapped.hindrances = _swapped(HINDRANCES, first, second)
     assert not case(swapped)
 
 
@@ -207,8 +209,7 @@ def test_each_task_comes_before_the_next(first: Task, second: Task) -> None:
     case = SWAPS[first]
     assert case(World())
     swapped = World()
-    swap = {first: second, second: first}
-    swapped.phases = [swap.get(each, each) for each in Task]
+    swapped.phases = _swapped(Task, first, second)
     assert not case(swapped)
 
 
@@ -223,6 +224,12 @@ def test_what_runs_uses_the_budget_before_a_vm_at_the_gate_does() -> None:
     late = World()
     late.phases = [each for each in Task if each is not Task.ELSEWHERE] + [Task.ELSEWHERE]
     assert not case(late)
+
+
+def _swapped(chain: Iterable[T], one: T, other: T) -> list[T]:
+    """A chain with two of its links in each other's place."""
+    places = {one: other, other: one}
+    return [places.get(each, each) for each in chain]
 
 
 def _split(world: World) -> None:
